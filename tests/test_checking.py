@@ -96,7 +96,7 @@ class Best(zooming.Agent):
 def test_an_agent_of_ones_own_passes_and_learns():
     checked = zooming.check_agent(Best)
     assert any(
-        line.startswith("save, load") for line in checked.skipped
+        line.startswith("an agent that is saved") for line in checked.skipped
     )  # load() builds zooming's own classes only
     env = gym.make("zooming/Oil-v0")
     assert zooming.evaluate(Best(env, seed=0), env, 2).mean < 4.0
@@ -128,7 +128,7 @@ def test_sound_agents_pass_on_any_kind_of_space(kind):
         return {**AGENTS, "Best": Best}[kind](env, seed=seed, **options)
 
     checked = zooming.check_agent(make, lambda: gym.make("CartPole-v1", max_episode_steps=4))
-    assert any(line.startswith("predict takes a batch") for line in checked.kept)
+    assert any(line.startswith("predict accepts a batch") for line in checked.kept)
     assert any(line.startswith("an invalid state, action, reward or step") for line in checked.kept)
 
 
@@ -366,30 +366,33 @@ class GlobalPython(Best):
 
 
 BROKEN = {
-    NoPredict: ("an agent has the surface", "it has no method predict"),
-    FloatBalls: ("an agent has the surface", "n_balls is 2.5, not a whole number"),
-    FewReturns: (r"learn\(n\) gives a history", "did not give 3 returns"),
-    Outside: ("act and predict give actions of the action space", "which is not in Box"),
-    WrongType: ("act and predict give actions of the action space", "is float16, not float64"),
+    NoPredict: ("an agent has learn, act, update, predict", "it has no method predict"),
+    FloatBalls: ("an agent has learn, act, update, predict", "n_balls is 2.5, not a whole number"),
+    FewReturns: (r"learn\(n\) returns a history", "did not give 3 returns"),
+    Outside: ("act and predict return actions of the action space", "which is not in Box"),
+    WrongType: ("act and predict return actions of the action space", "is float16, not float64"),
     WrongShape: (
-        "act and predict give actions of the action space",
+        "act and predict return actions of the action space",
         r"has the shape \(1, 1\), not \(1,\)",
     ),
-    NumberAction: ("act and predict give actions of the action space", "which is no array"),
+    NumberAction: ("act and predict return actions of the action space", "which is no array"),
     SlicedByTheWrongDimension: (
-        "act and predict give actions of the action space",
+        "act and predict return actions of the action space",
         "which is not in Box",
     ),
-    Unseeded: ("a seed repeats", "the returns differ from episode 1 on"),
-    PredictDraws: ("predict changes nothing, and repeats", "the returns differ from episode"),
-    PredictIsRandom: ("a seed repeats", "the histories agree, but the policies differ"),
-    StepStays: ("predict takes a batch", "not one higher"),
-    IgnoresTheStep: ("predict takes a batch", "one by one have different actions"),
-    IgnoresStarts: ("predict takes a batch", "episode_start=.* gave the steps"),
+    Unseeded: ("two agents with the same seed", "the returns differ from episode 1 on"),
+    PredictDraws: ("predict changes nothing, and a second call", "the returns differ from episode"),
+    PredictIsRandom: (
+        "two agents with the same seed",
+        "the histories agree, but the policies differ",
+    ),
+    StepStays: ("predict accepts a batch", "not one higher"),
+    IgnoresTheStep: ("predict accepts a batch", "one by one have different actions"),
+    IgnoresStarts: ("predict accepts a batch", "episode_start=.* gave the steps"),
     StartsOver: (r"learn\(a\) then learn\(b\)", "the returns differ from episode"),
     Deaf: ("a callback sees every episode", r"called after the episodes \[\]"),
     OverrunsAStop: ("a callback sees every episode", "the returns differ from episode"),
-    ForgetsItsGenerator: ("save, load, continue", "the returns differ from episode"),
+    ForgetsItsGenerator: ("an agent that is saved and loaded", "the returns differ from episode"),
     OtherFused: ("the fused driver and the Python one", "differ"),
     Credulous: ("an invalid state, action, reward or step", "a reward of nan was not refused"),
     Crashes: (
@@ -417,13 +420,19 @@ BROKEN = {
         r"predict\(.* gave .*, which .*action_mask.* does not allow",
     ),
     KnowsNoMasks: (
-        "act and predict give actions",
+        "act and predict return actions",
         r"ConfigurationError: Gears says .* KnowsNoMasks.act takes no info; add",
     ),
-    Overwrites: ("the arrays that come in stay", "changed"),
+    Overwrites: ("an agent does not change the arrays", "changed"),
     Greedy: ("an agent with max_balls", "balls with max_balls=20"),
-    GlobalNumPy: ("the global generators are never touched", "numpy.random or random has moved"),
-    GlobalPython: ("the global generators are never touched", "numpy.random or random has moved"),
+    GlobalNumPy: (
+        "an agent never uses the global random generators",
+        "numpy.random or random has moved",
+    ),
+    GlobalPython: (
+        "an agent never uses the global random generators",
+        "numpy.random or random has moved",
+    ),
 }
 
 

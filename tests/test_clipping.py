@@ -34,7 +34,7 @@ CLIPPING = {
 }
 pytestmark = [
     pytest.mark.kernels,
-    pytest.mark.filterwarnings("ignore:.*was clipped, and so will be others"),
+    pytest.mark.filterwarnings("ignore:.*was clipped, and others will be, too"),
 ]
 EVERY_AGENT = pytest.mark.parametrize("kind", CLIPPING)
 RANGE = (0.2, 0.75)  # both ends are passed by the rewards of Ambulance

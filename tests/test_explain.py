@@ -181,7 +181,7 @@ def test_a_policy_without_regions_is_asked_on_a_grid_and_the_text_says_so(agents
     found = agent.explain(1, n_rules=4, episodes=10)
     assert found.is_sampled
     assert len(found) <= 4
-    assert "asked on a grid of states" in str(found)
+    assert "evaluated on a grid of states" in str(found)
     assert found.loss is not None
     assert all((rule.sure == "unknown") == (kind == "heuristic") for rule in found)
     close = predicted(agent, found.policy, 1, np.array([[0.3], [0.7]]))

@@ -144,7 +144,7 @@ def test_an_interrupted_leaderboard_continues_with_the_same_numbers(
     monkeypatch.setattr(Store, "write", fail)
     with pytest.raises(SystemExit, match=r"^130$"):
         cli.main(["leaderboard", *TINY, "--out", str(tmp_path / "board")])
-    assert "what is finished is kept. To continue: zooming" in capsys.readouterr().out
+    assert "finished runs are kept. To continue: zooming" in capsys.readouterr().out
     monkeypatch.undo()
     monkeypatch.setattr(plan, "REFERENCE_SEEDS", 3)
     monkeypatch.setattr(plan, "PAPERS_SCALES", (0.1, 1.0))

@@ -256,7 +256,7 @@ def test_a_report_imports_what_the_command_names_and_nothing_that_the_folder_nam
     assert problem["agents"][0]["regret"] is not None
     assert problem["replays"] == []
     assert (
-        "It cannot be made again here, so that no run is replayed: 'shop:FastShop-v0'"
+        "It cannot be made again here, so no run is replayed: 'shop:FastShop-v0'"
         in problem["made_by"]
     )
     cli.main(["report", "study", "--import", "shop"])

@@ -45,7 +45,7 @@ def test_an_agent_shows_its_facts_and_a_picture_of_every_step():
 def test_an_agent_of_many_steps_says_which_it_shows():
     agent = zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0", horizon=40), seed=0)
     html = agent._repr_html_()
-    assert "5 of 40 steps; partition(step) has any" in html
+    assert "5 of 40 steps; partition(step) returns any of them" in html
     assert [step for step in range(40) if f"step {step}:" in html] == [0, 10, 20, 29, 39]
     assert "shown" not in trained(1)[0]._repr_html_()  # of five steps all are there
 

@@ -80,8 +80,8 @@ def test_balls_of_a_metric_are_drawn_and_measured_but_nothing_is_proved_of_them(
     assert len(certificate.reasons) == 1  # another bonus would not help
     shown = str(certificate)
     assert (
-        "proved    nothing: no bound with constants is worked out for balls of a general metric; "
-        "it would take" in shown
+        "proved    nothing: no bound with constants is known for balls of a general metric; "
+        "it would need" in shown
     )
     assert "assuming  rewards in [0, 1]; independent episodes; H = 5 steps each\n" in shown
     assert certificate.evaluation_episodes == 4 * 50
@@ -136,7 +136,7 @@ def test_without_a_proof_the_certificate_says_nothing_and_why():
     text = str(oil().learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=10))
     assert (
         "proved    nothing: the bonus Scaled(c=0.1) has no bound with constants; "
-        "Theory(episodes=50, delta=0.005" in text
+        "use Theory(episodes=50, delta=0.005" in text
     )
     assert (
         "assuming  rewards in [0, 1]; independent episodes; H = 5 steps each\n" in text
@@ -204,8 +204,8 @@ def test_what_the_paper_claims_with_an_open_step_is_not_called_proved(monkeypatc
         0.5, 0.1, episodes=50, evaluation_episodes=10
     )
     assert (
-        "together  what is claimed and what is measured hold with these probabilities each, with "
-        "0.8 both at once" in str(measured)
+        "together  what is claimed and what is measured each hold with the probability stated; "
+        "both hold at once with probability 0.8" in str(measured)
     )
 
 
@@ -310,8 +310,8 @@ def test_theorem_two_coins_are_proved_within_a_feasible_number_of_episodes():
         certificate
     )
     assert (
-        "together  what is proved and what is measured hold with these probabilities each, with 0 "
-        "both at once" in str(certificate)
+        "together  what is proved and what is measured each hold with the probability stated; "
+        "both hold at once with probability 0" in str(certificate)
     )
     assert "Lipschitz" not in str(certificate)
 

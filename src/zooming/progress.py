@@ -15,8 +15,8 @@ WIDTH = 100  # characters of that line
 def progress(*columns: Any, **options: Any) -> Any:
     """Return a `rich.progress.Progress` that works in a notebook without ipywidgets.
 
-    In a notebook rich shows its bars through ipywidgets and warns if that is missing. Here it
-    renders into memory, and IPython's display updates the text in place.
+    In a notebook rich shows its bars through ipywidgets and warns if that is missing. This function
+    renders into memory instead, and IPython's display updates the text in place.
     """
     from rich.console import Console
     from rich.progress import Progress

@@ -264,10 +264,10 @@ def check_range(values: Any, what: str = "reward_range") -> tuple[float, float]:
 def clip_rounding(
     point: Floats, low: NDArray[Any], high: NDArray[Any]
 ) -> tuple[Floats, int | None]:
-    """Clip rounding errors of a point. Return it with the index of its first coordinate outside.
+    """Clip rounding errors of a point to its bounds. Return (point, index of a bad coordinate).
 
-    The index is None if all coordinates are inside. A loop over floats is five times as fast as
-    NumPy for the one to three coordinates of a step.
+    The index is None if all coordinates are inside the bounds, up to rounding. A loop over floats
+    is five times as fast as NumPy for the one to three coordinates of a step.
     """
     for i, (value, least, most) in enumerate(
         zip(point.tolist(), low.tolist(), high.tolist(), strict=True)

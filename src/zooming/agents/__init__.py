@@ -1,4 +1,4 @@
-"""Agents: AdaptiveQ, NetQ, MetricQ, TreeQ and heuristics.
+"""Agents (AdaptiveQ, NetQ, MetricQ, TreeQ, Planner, Auto, ...) and heuristics.
 
-Also training, histories and saved files.
+Training, histories and saved files are here, too.
 """

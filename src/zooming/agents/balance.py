@@ -1,7 +1,7 @@
 """Regret balancing: free agents play as long as they cost no more than a proved bound allows.
 
 The agent with the bound is the safe agent. All others are free agents. `docs/guarantee.md` has the
-theorem and its proof. The lemma numbers in this file are those of that page.
+theorem and its proof. This file uses the lemma numbers of that page.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class RegretBalance:
         The least and the largest reward of a step.
     bound : function of int
         R(n): the regret of the safe agent after n episodes of its own is at most R(n) times the
-        span of the rewards. R does not fall.
+        span of the rewards. R must not decrease.
 
     Examples
     --------
@@ -96,9 +96,9 @@ class RegretBalance:
             self.totals[who] += return_
 
     def deviation(self, n: int) -> float:
-        """Return beta(n).
+        """Return beta(n), a bound on how far the sum of n returns is from its expectation.
 
-        With probability 1 - delta/4, the sum of n returns is this near its mean.
+        The bound on each side holds for all n together with probability 1 - delta/4.
         """
         if n == 0:
             return 0.0

@@ -33,8 +33,8 @@ def thumbnails(agent: Agent) -> list[str]:
 
 
 def shown_fact(horizon: int) -> dict[str, Any]:
-    """Return {label: how many of the steps `thumbnails` shows}; an empty dict if it shows all."""
-    shown = f"{MOST_PICTURES} of {horizon} steps; partition(step) has any"
+    """Return a fact for the card on how many steps are shown, or {} if all are."""
+    shown = f"{MOST_PICTURES} of {horizon} steps; partition(step) returns any of them"
     return {"shown": shown} if horizon > MOST_PICTURES else {}
 
 

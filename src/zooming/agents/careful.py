@@ -36,7 +36,7 @@ def find_planner(agent: Any) -> Planner | None:
 def careful_action(
     planner: Planner, step: int, state: Floats, action: Floats, allowed: Feasible | None
 ) -> Floats:
-    """Return the flat action of the careful policy: another action, or `action` itself.
+    """Return the flat action of the careful policy. `action` is the rule's action.
 
     `state` and `action` are flat and checked. `allowed` holds the feasible actions.
     """

@@ -1,4 +1,4 @@
-"""Estimate the highest mean return that is possible, from what a portfolio knows."""
+"""Estimate the highest possible mean return from what a portfolio has learned."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ def ceiling(portfolio: Portfolio, reached: float) -> float:
 
 
 def optimistic_value(planner: Planner) -> float:
-    """Return the mean value of the start states, plus a bonus: the root of its sum of squares.
+    """Return the planner's mean value of the start states, plus a bonus for its uncertainty.
 
-    The errors of different steps are about independent, so their squares are added.
+    The bonus is the square root of the sum, over the steps, of the squared mean bonus of a step.
+    Squares are added because the errors of different steps are nearly independent.
     """
     table, n_state = planner.table, planner.axes.n_state
     n, grid, plan = int(table.core["n_planned"][0]), table.grid, table.plan
@@ -44,7 +45,7 @@ def optimistic_value(planner: Planner) -> float:
         cells = cells * int(grid.bins[j]) + grid.bin_of[j, places[:, j]]
 
     def mean(numbers: NDArray[np.float64], step: int) -> float:
-        """Return the mean over the states seen at a step, each with its best action."""
+        """Return the mean of `numbers` over the states seen at a step, at their best actions."""
         here = steps == step
         best = plan.best[step][cells[here]]
         found = numbers[step].reshape(plan.best.shape[1], -1)[cells[here], best]

@@ -24,7 +24,7 @@ def warn_of_clipping(agent: Agent) -> None:
         low, high = agent.reward_range
         warnings.warn(
             f"{agent.env_name}: a reward outside the reward range [{low}, {high}] was clipped, "
-            "and so will be others; "
+            "and others will be, too; "
             "agent.n_clipped counts them, and zooming.reward_range(env, "
             f"horizon={agent.horizon}) proposes a wider range",
             stacklevel=count_own_frames(),

@@ -9,11 +9,15 @@ with S the sum and V the sum of squares of the samples minus mu, and the scale i
 invariant measure. E_n is a martingale that begins at 1, so it exceeds 1/alpha at some n with
 probability at most alpha (Ville). The means with E_n < 1/alpha are the interval.
 
-`RANGE`. For samples in a known range, scaled to [0, 1], and weights L_i <= 1/2 that depend on the
-samples before, the weighted mean of the samples differs from that of their conditional means by at
-most (log(2/alpha) + sum_i (X_i - m_i)^2 (-log(1 - L_i) - L_i)) / sum_i L_i, with m_i any guess from
-the samples before. [Waudby-Smith and Ramdas, Estimating means of bounded random variables by
-betting, 2024, Theorem 2.] It assumes no law.
+`RANGE`. The samples X_i have a known range, scaled to [0, 1]. The weights L_i <= 1/2 and the
+guesses m_i of X_i may depend on the earlier samples. With probability 1 - alpha, for all n at once,
+the weighted mean of the samples differs from the weighted mean of their conditional means by at
+most
+
+    (log(2/alpha) + sum_i (X_i - m_i)^2 (-log(1 - L_i) - L_i)) / sum_i L_i.
+
+The samples may have any distribution on that range. [Waudby-Smith and Ramdas, Estimating means of
+bounded random variables by betting, 2024, Theorem 2]
 """
 
 from __future__ import annotations
@@ -47,7 +51,7 @@ def half_width(n: float, deviation: float, alpha: float) -> float:
 
 
 def add_sample(numbers: Floats, value: float, alpha: float, ends: tuple[float, float]) -> None:
-    """Add a sample to `numbers`, the statistics listed above.
+    """Add a sample to `numbers`, which holds the statistics N, MEAN, SQUARES, ...
 
     `ends` is the range of the samples.
     """

@@ -19,7 +19,9 @@ MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row num
 
 
 def write_bonus(core: NDArray[Any], given: Bonus, has_only_atoms: bool) -> None:
-    """Write the bonus for the next episode into a core. With doubling, it is that of its phase.
+    """Write the bonus of the next episode into a core.
+
+    With the doubling trick, it is the bonus of the phase that the episode belongs to.
 
     `has_only_atoms` says that every ball contains a single point from the start.
     """

@@ -74,7 +74,7 @@ def bad_step(env: Any, answer: Any) -> ConfigurationError:
 
 
 def answer_text(answer: Any) -> str:
-    """Return in words how many values an environment returned, or their type if not a tuple."""
+    """Return a phrase on what an environment returned: "4 values", or a type if not a tuple."""
     return f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
 
 
@@ -106,8 +106,8 @@ def horizon_of(env: Any, horizon: int | None) -> int:
 def stated_range(env: Any) -> tuple[float, float] | None:
     """Return the reward range that an environment states, or None.
 
-    The `reward_range` of the outermost wrapper counts. Inside of a wrapper that changes rewards,
-    none counts. Old Gym's (-inf, inf) counts as not stated.
+    The environment and its wrappers are searched from outside to inside for a `reward_range`. The
+    search stops at a wrapper that changes rewards. (-inf, inf), which old Gym sets, is ignored.
     """
     while True:
         stated = getattr(env, "reward_range", None)

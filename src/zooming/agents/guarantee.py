@@ -69,7 +69,7 @@ class Guarantee:
         self.balance = RegretBalance(delta, portfolio.horizon, extended, bound)
 
     def words(self) -> str:
-        """Return what is guaranteed so far as a sentence."""
+        """Return a sentence on the regret bound that is guaranteed after the episodes so far."""
         n_free, n_safe = (int(n) for n in self.balance.n_played)
         bound, worst = self.balance.regret_bound(), self.balance.width * (n_free + n_safe)
         empty = "; it says nothing yet, since no policy can lose more than" if bound > worst else ""

@@ -61,10 +61,10 @@ class Guided:
 
 
 class RuleSide:
-    """Stand-in for the agent that acts as the rule or the careful policy and lets the agent learn.
+    """Take the agent's place in a driver: play the rule or the careful policy for it.
 
-    The agent learns at the end of an episode. If the rule fails within an episode, nothing of that
-    episode is learned.
+    The agent learns from each episode when it has ended. If the rule raises an error within an
+    episode, the agent learns nothing from that episode.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class RuleSide:
     def update(self, *transition: Any, **masks: Any) -> None:
         """Keep a copy of a transition until the episode ends.
 
-        Environments may reuse their arrays.
+        A copy is needed because environments may reuse their arrays.
         """
         self.transitions.append(copy.deepcopy((transition, masks)))
 

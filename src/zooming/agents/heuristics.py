@@ -96,7 +96,7 @@ class Heuristic(Agent):
             self._count[2] += 1
 
     def _make_room(self, n_steps: int) -> None:
-        """Reserve memory for the requests of `n_steps` steps. Most rules need none."""
+        """Reserve memory for the requests of `n_steps` steps. Only `Median` needs it."""
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, {}
@@ -110,7 +110,7 @@ class Heuristic(Agent):
 
 
 class Random(Heuristic):
-    """Plays uniform random actions.
+    """Play uniform random actions.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class _Mover(Heuristic):
 
 
 class NoMovement(_Mover):
-    """Plays the current state as the action: a = x.
+    """Play the current state as the action: a = x.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ class NoMovement(_Mover):
 
 
 class Median(_Mover):
-    """Plays the median of all requests so far. With k ambulances, their quantiles 1/2k, 3/2k, ...
+    """Play the median of all requests so far, or with k ambulances the quantiles 1/2k, 3/2k, ...
 
     A request is the coordinate of the next state that differs from the action. Before the first
     request, the current state is played.

@@ -120,7 +120,7 @@ class LearningProblem:
     ) -> NDArray[np.float64]:
         """Return a flat point with rounding errors clipped.
 
-        Raise TransitionError if it is outside.
+        Raise TransitionError if the point is outside the space.
         """
         axes = slice(first_axis, first_axis + len(point))
         point, i = clip_rounding(point, self.axes.table[axes, LOW], self.axes.ends[axes])

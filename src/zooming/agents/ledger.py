@@ -128,7 +128,7 @@ class Ledger:
 
     @property
     def player(self) -> int:
-        """Number of the player of the current episode, or of the last one: RULE, NOISY, ..."""
+        """Code of who plays the current episode, or played the last one: RULE, NOISY, ..."""
         return int(self.counts[PLAYER])
 
     @property
@@ -168,7 +168,7 @@ class Ledger:
         return is_allowed and self._lost_by(self.of_varied) <= allowed
 
     def _lost_by(self, numbers: Floats) -> float:
-        """Return by how much the sum of the returns in `numbers` is below the rule's."""
+        """Return how much return was lost against the rule in the episodes of `numbers`."""
         return float(numbers[N] * (self.of_rule[MEAN] - numbers[MEAN]))
 
     def note_plan(self, plan: int) -> None:
@@ -225,7 +225,7 @@ class Ledger:
         return interval(self.of_rule, self.alpha, self.ends, self.bound)[1]
 
     def room(self) -> float:
-        """Return how much of the return exploring may still lose."""
+        """Return how much return exploring may still lose against the rule."""
         upper, found = self.upper_of_rule(), self.allowed_loss * self.n_since
         n_own, mean = self.windows[0, [N, MEAN]].tolist()
         if n_own:
@@ -239,7 +239,7 @@ class Ledger:
         return 1 + int(BLOCK * self.windows[0, N])
 
     def _next_cost(self) -> float:
-        """Return what the next block may cost, estimated by the mean return of the agent so far."""
+        """Return the estimated cost of the agent's next block, from its mean return so far."""
         n_own, mean = self.windows[0, [N, MEAN]].tolist()
         if not n_own:
             of_rule = float(self.of_rule[MEAN])
@@ -290,5 +290,5 @@ class Ledger:
         return False
 
     def _share(self, j: int) -> float:
-        """Return the error probability of window j. Over all windows they sum to alpha."""
+        """Return the error probability of window j. These sum to alpha over all windows."""
         return self.alpha / ((j + 1) * (j + 2))

@@ -64,7 +64,7 @@ def _earned(numbers: Floats) -> str:
 def _budget(ledger: Ledger) -> str:
     """Return text on the allowed loss and on what is left of it."""
     room = ledger.room()
-    left = f"{room:.4g} are left" if room >= 0 else f"{-room:.4g} more than that are lost"
+    left = f"{room:.4g} is left" if room >= 0 else f"{-room:.4g} more than that was lost"
     return f"{ledger.allowed_loss:.4g} of the return per episode since the warm start; {left}"
 
 

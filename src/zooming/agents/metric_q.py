@@ -201,9 +201,9 @@ class MetricQ(QLearner):
 
     def _without_bound(self) -> str | None:
         return (
-            "no bound with constants is worked out for balls of a general metric; it would take "
-            "the packing numbers of this "
-            "one (theory.metric_regret_bound) and a union over all balls that the data may choose"
+            "no bound with constants is known for balls of a general metric; it would need the "
+            "packing numbers of this metric (theory.metric_regret_bound) and a union bound over "
+            "all balls that may arise"
         )
 
     # --- files ------------------------------------------------------------------------------------
@@ -260,9 +260,9 @@ class MetricQ(QLearner):
         return cls(env, **{**given, "metric": metric})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the balls and the distances of finite sets.
+        """Return the arrays to save: the balls, and the distance matrices of finite sets.
 
-        The domains are recomputed from them.
+        Domains are not saved. `_restore` computes them from the balls.
         """
         _, arrays = super()._state()
         if isinstance(self.metric, Pairs):

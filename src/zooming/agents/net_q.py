@@ -40,7 +40,7 @@ class NetQ(QLearner):
     points : {"centers", "multiples"}, default "centers"
         Points of the net along an interval. "centers": the axis is cut at the multiples of eps,
         and the point of a cell is its center. "multiples": the points are 0, eps, 2 eps, ...
-        below 1, and a cell contains all that is nearest to its point, as in the paper.
+        below 1, and a cell contains all values nearest to its point, as in the paper.
     horizon : int, optional
         Steps of an episode. By default the environment's own number.
     reward_range : (float, float), optional

@@ -20,8 +20,8 @@ class Pauses:
     """The pauses of one call of learn(), and the history so far that callbacks receive.
 
     A callback is due every `callback.every` episodes of the agent (1 without that attribute), and
-    after the last episode of the call. The agent's episodes are counted, not those of the call. So
-    learn(a), learn(b) call it after the same episodes as learn(a + b).
+    after the last episode of the call. All episodes of the agent are counted, also those of earlier
+    calls. So learn(a), learn(b) call it after the same episodes as learn(a + b).
     """
 
     def __init__(

@@ -19,7 +19,7 @@ _EVERYTHING = np.empty((0, FIRST_VALUE))  # `allowed` of the kernels if all acti
 
 
 def allowed_rows(allowed: Feasible | None) -> Floats:
-    """Return the allowed actions as the kernels read them."""
+    """Return the rows of allowed actions that the kernels read; None allows everything."""
     return _EVERYTHING if allowed is None else allowed.allowed
 
 
@@ -32,7 +32,7 @@ def greedy_actions(
 ) -> Floats:
     """Return the best allowed flat action of the policy for each (step, state).
 
-    If not `deterministic`, draw the action uniformly from the cell of the best one.
+    If not `deterministic`, draw the action uniformly from the cell of the best action.
     """
     table, axes = agent.table, agent.axes
     plan, _ = table.policy()

@@ -189,7 +189,7 @@ class LearnedPolicy(ABC):
         raise self._no_estimate()
 
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
-        """Return V(observation), the largest Q of the relevant balls, capped by the largest return.
+        """Return V(observation): the largest Q of the relevant balls, at most the largest return.
 
         Parameters
         ----------
@@ -198,7 +198,8 @@ class LearnedPolicy(ABC):
         observation : Any
             The observation, in the units of the environment.
         info : dict, optional
-            Info of the observation. If it restricts actions, only balls with a feasible one count.
+            Info of the observation. If it restricts actions, balls without a feasible action are
+            ignored.
         """
         raise self._no_estimate()
 
@@ -242,13 +243,15 @@ class LearnedPolicy(ABC):
         return []
 
     def _warnings(self) -> list[str]:
-        """Return sentences on what seems wrong, which the `status()` of a portfolio shows."""
+        """Return one sentence per suspected problem. The `status()` of a portfolio shows them."""
         return []
 
     # --- files ------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the agent to one file, atomically. An agent from `zooming.load` continues exactly.
+        """Write the agent to one file, atomically.
+
+        `zooming.load` returns an agent that continues exactly where this one stopped.
 
         Parameters
         ----------

@@ -15,7 +15,8 @@ from zooming.kernels.crossing import Crossing
 class Recorder:
     """A compiled environment that records its transitions while an agent plays it.
 
-    Pass it to `play` instead of the environment, with `crossing` instead of the environment's.
+    Call the agent's `play` with this object in place of the environment, and with `recording` in
+    place of the environment's crossing.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ class Recorder:
         self.recording = Crossing(crossing.generator, *functions)
 
     def crossing(self, generator: np.random.Generator | None = None) -> Any:
-        """Return the crossing of the real environment with another generator."""
+        """Return a crossing of the real environment with `generator`. It records nothing."""
         return self.env.crossing(generator)
 
     @property
@@ -53,7 +54,7 @@ class Recorder:
 
     @property
     def last_reward(self) -> float:
-        """The reward of the last transition, also if the agent got NaN instead."""
+        """The reward of the last transition, even if the agent got NaN in its place."""
         return float(self._rows()[-1, 1])
 
     def clear(self) -> None:

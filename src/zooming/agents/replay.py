@@ -1,4 +1,4 @@
-"""Learn from recorded transitions in compiled code, with the same result as `update` of each."""
+"""Learn from recorded transitions in compiled code. The result equals calling `update` for each."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def replay(agent: QLearner, recorded: Transitions, done: Done = None) -> None:
 
 
 def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> None:
-    """Let a planner keep all transitions. The result equals that of `update_each`."""
+    """Add all transitions to a planner's samples. The result equals that of `update_each`."""
     problem, table, flat = agent.problem, agent.table, flat_transitions(agent, recorded)
     done = _none_done() if done is None else done
     while done[0] < len(flat.steps):
@@ -110,7 +110,7 @@ def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> 
 
 
 def flat_transitions(agent: Agent, recorded: Transitions) -> Transitions:
-    """Convert the transitions to the form of the kernels: flat points of the agent's own axes.
+    """Convert states and actions to flat points of the agent's axes, which the kernels read.
 
     Raise TransitionError if a step is outside the episode.
     """
@@ -130,7 +130,7 @@ def flat_transitions(agent: Agent, recorded: Transitions) -> Transitions:
 
 
 def _flat(agent: Agent, points: Floats, first_axis: int, n_axes: int, is_plain: bool) -> Floats:
-    """Convert points to the form of `axes.flat_state` or `axes.flat_action`."""
+    """Convert points to flat vectors, as `axes.flat_state` and `axes.flat_action` do."""
     flat = np.ascontiguousarray(points, np.float64)
     if flat.ndim != 2 or flat.shape[1] != n_axes:
         raise ConfigurationError(

@@ -97,7 +97,7 @@ def check_action(problem: LearningProblem, step: int, played: Any, who: str) -> 
 def _check_bounds(axes: Any, step: int, played: Any) -> None:
     """Raise ConfigurationError if a rule's action is beyond the agent's `bounds`.
 
-    A transition with such an action would be learned as if the bound had been played.
+    The agent would learn from it as if the bound itself had been played.
     """
     for i, value in enumerate(axes.actions.flat(played, "action").tolist()):
         axis = axes[axes.n_state + i]
@@ -191,7 +191,7 @@ def perturb(
     spread: float,
     generator: np.random.Generator,
 ) -> Floats:
-    """Return a random action near `action`, uniform over the region of `noise_density`."""
+    """Return a random action near `action`, drawn uniformly from the box of `_noise_ranges`."""
     found = action.copy()
     for i, (first, last) in enumerate(_noise_ranges(action, low, high, kinds, spread)):
         if kinds[i] == INTERVAL:
@@ -209,7 +209,9 @@ def noise_density(
     kinds: Sequence[str],
     spread: float,
 ) -> float:
-    """Return the density of `Exploration.draw_near` at `action`. Integer axes count probabilities.
+    """Return the density at `action` of random actions drawn near `center`.
+
+    Integer and categorical axes contribute probabilities instead of densities.
 
     >>> ends = np.array([0.0]), np.array([10.0])
     >>> noise_density(np.array([4.5]), np.array([4.0]), *ends, ["interval"], 0.1)

@@ -1,4 +1,4 @@
-"""Check the steps that a caller of `predict` gives, one per observation of a batch."""
+"""Check the steps passed to `predict`, one per observation of a batch."""
 
 from __future__ import annotations
 

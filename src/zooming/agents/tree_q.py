@@ -24,8 +24,8 @@ from zooming.validation import check_choice, check_float
 class TreeQ(QLearner):
     """Q-learning on an optimistic tree of boxes, which all steps may share.
 
-    A ball keeps its mean reward and its mean future reward per remaining step. So one partition can
-    serve all steps (`shared=True`), and each step learns from the samples of all. Without noise,
+    A ball keeps its mean reward and its mean future reward per remaining step. So all steps can
+    share one partition (`shared=True`), and learn from each other's samples. Without noise,
     the bonus of a ball of side w is `slope` w, as for a Lipschitz function. It shrinks where the
     noise of the samples exceeds w. A ball is split when it has 1 / w samples and the standard error
     of its mean is at most w / 4. `docs/trees.md` has the definition. Nothing is proved about it;
@@ -42,7 +42,7 @@ class TreeQ(QLearner):
     shared : bool, default True
         Whether to learn one partition for all steps, or one for each.
     slope : float, default 0.6
-        Bonus of a ball without noise, per side, in units of the span of `reward_range`.
+        Bonus of a ball without noise, divided by its side, in units of the span of `reward_range`.
     horizon : int, optional
         Steps of an episode. By default the environment's own number.
     reward_range : (float, float), optional
@@ -111,13 +111,13 @@ class TreeQ(QLearner):
 
     @property
     def scale(self) -> float:
-        """The unit of rewards for bonus and noise: the span of `reward_range`, or of `rescale`."""
+        """The unit of bonus and noise: the span of `reward_range`, or that given to `rescale`."""
         return float(self.table.core["reward_span"][0])
 
     def rescale(self, span: float, unknown: float | None = None) -> None:
         """Measure bonus and noise in units of rewards that were seen, not of `reward_range`.
 
-        `Auto` calls it, because a range that is certain is often far too wide.
+        `Auto` calls it, because a range that surely contains all rewards is often far too wide.
 
         Parameters
         ----------

@@ -80,12 +80,12 @@ class Trend:
         return self._pool(used[-2:] if is_short else used[-1:])
 
     def expected_gain(self, n_more: int, ceiling: float = math.inf) -> Gain | None:
-        """Estimate how much the next `n_more` episodes will exceed the last half of the episodes.
+        """Estimate how much more the next `n_more` episodes return than the last half so far.
 
         The curve a - c / k is fitted by least squares to the means of the last three windows, each
-        weighted by its number of episodes. The error of a return is the larger of two: the one
-        within the windows, and the one that the fit leaves between them. The mean return of the
-        next episodes is at most `ceiling`. The result is None if there are too few episodes.
+        weighted by its number of episodes. The variance of a return is estimated in two ways:
+        within the windows, and from the residuals of the fit. The larger estimate is used. The
+        predicted mean return is at most `ceiling`. Return None if there are too few episodes.
         """
         used, latest = self._long_windows()[-FITTED:], self.latest()
         if len(used) < FITTED or latest is None:

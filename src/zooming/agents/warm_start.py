@@ -71,8 +71,8 @@ def warm_start(
         default, noise stops while it has cost more than 3 % of the rule's mean return per episode.
         With 0, the careful policy gets no noise either.
     spread : float, default 0.5
-        Largest distance of these actions from the rule's, as a share of the range of each action
-        axis. A category is drawn from all categories.
+        Largest distance of the noisy actions from the rule's, as a share of the range of each
+        action axis. A category is drawn from all categories.
     bound : {"normal", "range"}, default "normal"
         "normal" is exact for normal returns and about right for others. "range" holds for all
         returns within the reward range, and needs far more episodes.

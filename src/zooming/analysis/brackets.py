@@ -15,8 +15,8 @@ miss near each point: the height of a peak that the action search missed, and th
 its interpolation inside the neighboring cells. Let V rise by l, m and r over three consecutive
 cells. If V is concave there, it lies below both outer slopes extended into the middle cell. So it
 is at most (l - m)(m - r) / (l - r) above the interpolation. In a cell at the border, the difference
-of the slopes of two cells bounds it. If V is convex, it lies below the interpolation. Elsewhere a
-quarter of the largest difference is added. So a feature narrower than a cell can be missed.
+of the rises of two cells bounds it. If V is convex, it lies below the interpolation. If V is
+neither, max(|l - m|, |m - r|) / 4 is added. So a feature narrower than a cell can be missed.
 `Optimal.error` is the largest error over all states. The upper end instead weighs each error by how
 often an optimal policy meets it.
 """

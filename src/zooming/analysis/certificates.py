@@ -50,8 +50,8 @@ class Certificate:
     evaluation_episodes
         Number of episodes played for all evaluations.
     choice_error
-        Bound on the error of all the means that chose the policy, except with probability
-        delta / 4. 0 for one draw.
+        Bound on the errors of all means by which the policy was chosen. It may fail with
+        probability delta / 4. 0 for one draw.
 
     Examples
     --------
@@ -116,8 +116,8 @@ class Certificate:
             )
         at_once = max(0.0, 1 - 2 * self.delta)
         both = (
-            f"what is {self.status} and what is measured hold with these probabilities each, "
-            f"with {at_once:g} both at once"
+            f"what is {self.status} and what is measured each hold with the probability stated; "
+            f"both hold at once with probability {at_once:g}"
         )
         return {
             "policy": f"{whole_run} from {self.episodes:,}",

@@ -1,4 +1,4 @@
-"""Estimate the value of a learned policy from sampled episodes, or compute it."""
+"""Estimate the value of a learned policy from sampled episodes, or compute it exactly."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _check_computable(agent: Agent, env: Any) -> CompiledEnv:
 
 
 def _advise_resolution(env: CompiledEnv, step: int, n_outcomes: int) -> str:
-    """Return the advice to lower `resolution`, or "" if that would not reduce the outcomes."""
+    """Return the advice to lower `resolution`, or "" if the number of outcomes is fixed."""
     can_be_fewer = n_outcomes > 4 and len(env.outcomes(step, 4)[1]) < len(
         env.outcomes(step, n_outcomes)[1]
     )

@@ -3,12 +3,12 @@
 Draw one of the K played policies uniformly. With probability 1 - delta, its gap to the optimum is
 at most R(K) / (K (delta - delta_b)), where delta_b is the probability that the regret bound fails.
 [SBY19 Thm 4.2] The regret refers to the observed start states. If starts are random, the gap from a
-future start adds `theory.start_error`. That bound may fail, too, with a share of delta.
+future start adds `theory.start_error`. A share of delta covers the case that this bound fails.
 
-If m policies are drawn, the probability that all are bad is the m-th power of that for one. The
-best is chosen by n fresh episodes for each. By a union bound, the m means are within eta = range
-sqrt(log(2 m / delta_e) / (2 n)) of the truth, except with probability delta_e. The gap is then at
-most R(K) / (K (delta - delta_b - delta_e)^(1/m)) + 2 eta.
+If m policies are drawn, the probability that all are bad is the m-th power of that for one policy.
+The best one is chosen by its mean return over n fresh episodes. By a union bound, the m means are
+within eta = range sqrt(log(2 m / delta_e) / (2 n)) of the truth, except with probability delta_e.
+The gap is then at most R(K) / (K (delta - delta_b - delta_e)^(1/m)) + 2 eta.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def learn_pac(
     evaluation_episodes: int = 1000,
     progress_bar: bool = False,
 ) -> Certificate:
-    """Learn, draw one of the policies played uniformly, and return it with a certificate.
+    """Learn, draw one of the played policies at random, and return it with a certificate.
 
     The certificate states what is proved, under which assumptions, and what was measured. Its
     `policy` is a separate agent. The agent itself keeps all it has learned.

@@ -22,7 +22,7 @@ def _n_atoms(agent: QLearner) -> int:
 
 
 def _lipschitz(agent: QLearner) -> float:
-    """Return the Lipschitz constant that the bonus assumes; 1 if it has none."""
+    """Return the Lipschitz constant that the bonus assumes, or 1 if it assumes none."""
     bonus = getattr(agent.bonus, "bonus", agent.bonus)
     return float(getattr(bonus, "lipschitz", 1.0))
 
@@ -40,7 +40,8 @@ def _regret_bound(agent: QLearner, episodes: int, delta: float) -> float:
 def gap_bound(agent: QLearner, episodes: int, delta: float, best_of: int, eta: float) -> float:
     """Return a bound on the gap to the optimum that holds with probability 1 - delta.
 
-    The bonus must guarantee optimism. `eta` is the error of the means that choose the policy.
+    The bonus must guarantee optimism. `eta` bounds the error of the means by which
+    the policy is chosen.
     """
     assert isinstance(agent.bonus, Theory)
     span = agent.reward_range[1] - agent.reward_range[0]
@@ -105,14 +106,16 @@ def find_obstacles(
     if agent.n_episodes or agent.table.rows["n_visits"][: agent.table.rows_in_use].any():
         found.append("the agent had learned before, and the bound is for a run from the start")
     if not isinstance(bonus, Theory):
-        found.append(f"the bonus {bonus} has no bound with constants; {right} has")
+        found.append(f"the bonus {bonus} has no bound with constants; use {right}")
     elif bonus.episodes != episodes:
         found.append(
             f"the bonus is for K = {bonus.episodes}, not for the {episodes:,} episodes of this "
-            f"run; {right} is"
+            f"run; use {right}"
         )
     elif bonus.reward_noise:
-        found.append("the bound with reward_noise has no constants; bounded rewards need none")
+        found.append(
+            "with reward_noise, the bound has no constants; leave it out if rewards are bounded"
+        )
     elif bonus.delta >= _remaining_delta(delta, agent, best_of):
         found.append(
             f"the bonus may fail with probability {bonus.delta:g}, which leaves nothing of delta; "

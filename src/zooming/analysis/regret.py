@@ -110,7 +110,7 @@ class Regret:
 
 
 def best_return(optimum: Any) -> float:
-    """Return the optimal return of a result of `zooming.solve`, or the given number."""
+    """Return the optimal return, given a result of `zooming.solve` or the number itself."""
     try:
         found = as_float(getattr(optimum, "return_", optimum))
     except (TypeError, ValueError) as error:

@@ -16,8 +16,9 @@ def sample_value(agent: Agent, env: Any, episodes: int, seed: int) -> float:
     """Return the mean return of an agent's greedy policy over sampled episodes.
 
     It estimates the same value as `evaluate(agent, env, episodes, seed=seed)`, from other draws. On
-    a compiled environment all episodes step together, and one call of `predict` serves all of them.
-    That is several times as fast. For any other environment, `evaluate` is called.
+    a compiled environment all episodes are played step by step in parallel, with one call of
+    `predict` per step. That is several times as fast. For any other environment, `evaluate` is
+    called.
 
     Parameters
     ----------

@@ -5,7 +5,8 @@
 
 The sum runs over the environment's weighted outcomes: exact for a finite set, slices of a density
 otherwise. V is interpolated linearly between grid points. The maximum is searched on a grid of
-actions, and then around the best one with steps that are halved down to a thousandth of the grid's.
+actions, and then around the best one, with a step that is halved until it is a thousandth of the
+grid's spacing.
 The grid of a Discrete space is all its values. A next state outside the space is an error, and so
 is a fractional one in a Discrete space.
 
@@ -163,7 +164,7 @@ def is_finite(env: CompiledEnv) -> bool:
 
 
 def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> int:
-    """Return a number of cells per axis that takes seconds and at most `most_backups` backups."""
+    """Return the default number of cells per axis, for which at most `most_backups` are needed."""
     n_state, n_action = env.state_box.shape[0], env.action_box.shape[0]
     is_deterministic = all(len(env.outcomes(step, 2)[1]) == 1 for step in range(env.horizon))
     usual = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]

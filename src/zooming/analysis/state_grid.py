@@ -63,7 +63,7 @@ class Grid:
     def backup(
         self, step: int, states: Floats, actions: Floats, search: int
     ) -> tuple[Floats, Floats, Floats]:
-        """Return the largest Q of each state, its action, and how much of Q was possibly missed.
+        """Return the largest Q found in each state, its action, and how much larger Q may be.
 
         The action search tries all rows of `actions`, then points around the best one with a step
         that is halved `search` times. With `search=GIVEN_ACTIONS`, state i plays row i. All cores

@@ -73,7 +73,7 @@ def cases(quick: bool) -> list[Case]:
 
 
 def measure(case: Case) -> Measured:
-    """Measure one case. All times are taken together, so that their ratios are comparable."""
+    """Measure all times of one case, one right after the other, so that ratios are comparable."""
     repeats = range(max(1, min(10, 100_000 // case.episodes)))  # short runs: best of ten
     fused, agent = fastest(case, repeats)
     early, late = (
@@ -85,7 +85,7 @@ def measure(case: Case) -> Measured:
 
 
 def fastest(case: Case, seeds: Iterable[int]) -> tuple[float, Any]:
-    """Run the fused driver with each seed. Return the least nanoseconds per step, and its agent."""
+    """Run the fused driver with each seed. Return nanoseconds per step and agent of the fastest."""
     runs = []
     for seed in seeds:
         agent = zooming.AdaptiveQ(case.make(), bonus=BONUS, seed=seed)

@@ -83,7 +83,7 @@ def export_file(
         to: file to write: .py, .json, .h (a C99 header) or .sql.
         name: prefix of the C names. By default the name of the file.
         number: type of a state in C: double, float, or int for whole multiples of 1 / scale.
-        scale: units per 1 of a state, with --number int.
+        scale: number of integer units per 1 of a state, for --number int.
         table: name of the SQL table.
         rules: write at most this many rules a step, as zooming explain prints them, in place of the
             exact policy.

@@ -30,7 +30,8 @@ def explain_file(
 
     Args:
         file: file written by agent.save().
-        against: file of a second agent. Prints where the policies differ and what that is worth.
+        against: file of a second agent. Prints where the policies differ, and the difference in
+            return.
         rules: largest number of rules of a step.
         step: step to explain, from 0. By default all of them.
         out: file to write instead of printing: .txt, .html, .csv, .json, .png, .svg or .pdf.

@@ -26,7 +26,7 @@ def list_names() -> None:
 
 
 def _library(agent: str) -> str:
-    """Return library and version of an agent in brackets, or "" if it is zooming itself."""
+    """Return name and version of an agent's library in brackets, or "" if it is zooming."""
     found = versions_of([agent.partition(":")[0]])
     return "".join(f" [{name} {number}]" for name, number in found.items())
 

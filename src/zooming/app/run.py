@@ -46,7 +46,7 @@ def run(
         set: options of the problems.
         entropy: number from which the seeds are derived. Another number gives other seeds.
         expected: number of runs of each agent whose policies are valued exactly, for the expected
-            regret of zooming report. It takes about as long again as these runs.
+            regret of zooming report. Valuing a run takes about as long as the run itself.
         engine: local (processes on this machine) or ray.
         workers: number of processes. By default one per core.
         address: address of a running Ray cluster.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Checkpoint:
-    """Saves the agent regularly, so that a killed run can continue from the file.
+    """Save the agent regularly, so that a killed run can continue from the file.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ class Checkpoint:
 
 
 class Evaluate:
-    """Evaluates the greedy policy regularly and keeps the best agent in a file.
+    """Evaluate the greedy policy regularly and keep the best agent in a file.
 
-    The results are in `evaluations`, and the agent's episodes at each of them in `n_episodes`.
+    The results are in `evaluations`. `n_episodes` has the number of episodes before each result.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Evaluate:
 
 
 class StopOnReturn:
-    """Ends the run when the mean return of the last `window` episodes reaches `least`.
+    """End the run when the mean return of the last `window` episodes reaches `least`.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class StopOnReturn:
 
 
 class StopAfter:
-    """Ends the run after a number of seconds.
+    """End the run after a number of seconds.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ _SECONDS_APART = 1e-6  # seconds between episodes written together, so that thei
 
 
 class MonitorCSV:
-    """Writes return, length and time of every episode in the format of Stable-Baselines3's Monitor.
+    """Write return, length and time of every episode in the format of Stable-Baselines3's Monitor.
 
     `stable_baselines3.common.monitor.load_results` reads the file. A new agent begins a new file.
     An agent that has learned before continues an existing file. Rows of episodes that it has not
@@ -103,7 +103,7 @@ class MonitorCSV:
 
 
 class TensorBoard:
-    """Writes TensorBoard curves of returns, number of balls and policy values.
+    """Write TensorBoard curves of returns, number of balls and policy values.
 
     A point of the return curve is the mean since the last point. Policy values come from the
     checkpoints of learn() and from `evaluate`. The x-axis is the number of episodes of the agent.
@@ -186,7 +186,7 @@ class TensorBoard:
 
 
 class _SeenEpisodes:
-    """Keeps track of the entries of the history that a callback has seen."""
+    """Keep track of the entries of the history that a callback has seen."""
 
     def __init__(self) -> None:
         self._agent: Agent | None = None
@@ -195,7 +195,7 @@ class _SeenEpisodes:
     def first(self, agent: Agent, history: History) -> tuple[int, bool]:
         """Return the index of the first unseen entry, and whether counting starts over.
 
-        It starts over with another agent, or if the agent's episodes do not continue those seen.
+        It starts over with another agent, or if the history does not continue the entries seen.
         """
         n_before = agent.n_episodes - len(history)
         is_new = agent is not self._agent or not n_before <= self._n_seen <= agent.n_episodes

@@ -9,11 +9,12 @@ from gymnasium.wrappers import TimeLimit
 
 
 def time_limits(env: Any) -> list[int]:
-    """Return the step limit of the environment's spec, and that of each TimeLimit wrapper.
+    """Return the step limits of the environment's spec and of each TimeLimit wrapper.
 
-    Gymnasium keeps the limit of a wrapper in `_max_episode_steps`. Without that attribute only the
-    spec counts. The spec knows the limit of `gymnasium.make`, but not that of a TimeLimit around an
-    environment without a spec. Then `horizon=` must be given.
+    Gymnasium keeps the limit of a wrapper in `_max_episode_steps`. If a version of Gymnasium lacks
+    that attribute, only the spec is read. The spec has the limit given to `gymnasium.make`. A
+    TimeLimit around an environment without a spec is then not found, and the user must give
+    `horizon=`.
     """
     limits = [getattr(getattr(env, "spec", None), "max_episode_steps", None)]
     while isinstance(env, gym.Wrapper):
@@ -24,7 +25,7 @@ def time_limits(env: Any) -> list[int]:
 
 
 def generator_of(env: Any) -> tuple[Any, int | None]:
-    """Return (generator, seed) of an environment, None before the first reset.
+    """Return (generator, seed) of an environment. Both are None before the first reset.
 
     Gymnasium keeps them in `_np_random` and `_np_random_seed`. Its property `np_random` would
     create a generator if there is none. So it is used only if the attributes are missing.

@@ -1,7 +1,7 @@
 """Laws of the start state, as a compiled function and as weighted states.
 
 A law is FIXED (one state), FINITE (states with weights, or "uniform" over Discrete), UNIFORM over a
-box, or a FUNCTION of the user. The last is known only through draws.
+box, or a FUNCTION of the user, which can only be sampled.
 """
 
 from __future__ import annotations

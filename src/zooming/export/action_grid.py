@@ -35,13 +35,13 @@ class ActionGrid(PolicyForm):
     """The policy of a planner as cells of states, each with actions to mix.
 
     The unit coordinate of a state is (state - low) / width. Its bin on axis j is the last entry of
-    `border`, from first[j] to first[j + 1] - 1, that is at most this coordinate. The cell is the
-    product of the bins, the last axis fastest. `pieces[cells[plan[step], cell]]` holds indices of
-    points: the point of the cell, and for each state axis the points of the neighbors below and
-    above. The action is the cell's point, moved on each axis towards the neighbor on the state's
-    side. It is moved by the share distance / gap, which is below 1. Here `distance` is from the
-    state to the center of its bin, and `gap` is between the two centers. If nothing is mixed, the
-    neighbor's index equals that of the cell.
+    `border`, from first[j] to first[j + 1] - 1, that is at most this coordinate. The index of the
+    cell counts all combinations of bins, the last axis fastest. `pieces[cells[plan[step], cell]]`
+    holds indices of points: the point of the cell, and for each state axis the points of the
+    neighbors below and above. The action is the cell's point, moved on each axis towards the
+    neighbor on the state's side. It is moved by the share distance / gap, which is below 1. Here
+    `distance` is from the state to the center of its bin, and `gap` is between the two centers. If
+    nothing is mixed, the neighbor's index equals that of the cell.
 
     Attributes
     ----------
@@ -217,7 +217,10 @@ def action_grid(agent: Any) -> ActionGrid:
 
 
 def _pieces(table: Any) -> Ints:
-    """Return the action cells that each state cell mixes, as [horizon, n_states, 1 + 2 n_state]."""
+    """Return for each state cell the action cells that are mixed: its own, and its neighbors'.
+
+    The shape is [horizon, n_states, 1 + 2 n_state].
+    """
     grid, n_state = table.grid, table.axes.n_state
     plan, _ = table.policy()
     best = plan.best.astype(np.int64)
@@ -241,7 +244,7 @@ def _pieces(table: Any) -> Ints:
 
 
 def _best_cells(table: Any, plan: Any) -> Ints:
-    """Return the best action cell [horizon, n_states]. Of almost equal cells, it is the first."""
+    """Return the best action cell [horizon, n_states], the first one among almost equal ones."""
     horizon, n_states = plan.best.shape
     q = (plan.q + plan.bonus).reshape(horizon, n_states, -1)  # as `plan_actions.choose`
     core = table.core[0]
@@ -260,7 +263,7 @@ def _points(grid: Any, n_state: int, cells: Ints) -> Floats:
 
 
 def _actions(table: Any, used: Ints) -> dict[str, Any]:
-    """Return the attributes of `ActionGrid` on actions, for the action cells `used`."""
+    """Return the attributes of `ActionGrid` that describe actions, for the cells `used`."""
     axes, grid, n_state = table.axes, table.grid, table.axes.n_state
     own, rows = [axes[n_state + k] for k in range(axes.n_action)], axes.table[n_state:]
     points = _points(grid, n_state, used)

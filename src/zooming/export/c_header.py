@@ -203,7 +203,7 @@ def c_header(form: PolicyForm, name: str, number: str = "double", scale: float =
 
 
 def _code(form: PolicyForm) -> str:
-    """Return the function as C code, with only the parts that the form needs."""
+    """Return the C code of `NAME_act`, with only the operations that the policy needs."""
     squash = _SQUASH if len(form.squash) else ""
     end = "    return 0;\n}}\n"
     if not isinstance(form, ActionGrid):

@@ -147,7 +147,7 @@ def tree_of(boxes: Sequence[tuple[Floats, Floats, Floats]], head: dict[str, Any]
 
 
 class _Store:
-    """Collects nodes and actions. Equal ones get the same index."""
+    """Collect nodes and actions. Equal ones get the same index."""
 
     def __init__(self) -> None:
         self.actions: dict[tuple[float, ...], int] = {}

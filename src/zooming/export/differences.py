@@ -1,4 +1,4 @@
-"""Find where the policies of two agents differ, and measure what that is worth."""
+"""Find where the policies of two agents differ, and measure how much return that is."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ class Differences:
         if not self.regions:
             found.append("The policies are the same.")
         if self.is_sampled:
-            found.append("A policy has no regions of one action: both were asked on a grid.")
+            found.append("A policy has no regions of one action: both were evaluated on a grid.")
         if self.worth is None:
-            return [*found, "What b is worth was not measured."]
+            return [*found, "How much more b earns than a was not measured."]
         more = "more" if self.worth.mean >= 0 else "less"
         size = self.worth if self.worth.mean >= 0 else self.worth.negate()
         found.append(f"b earns {size.text} {more} than a, which earns {self.worth.instead_of:.4g}.")
         if any(one.worth is not None for one in self.regions):
-            found.append("worth: what it earns to play b in this region only.")
+            found.append("worth: the gain in return from playing b in this region only.")
         return found
 
     def records(self) -> list[dict[str, Any]]:
@@ -148,7 +148,7 @@ def compare(
     agent: Any, other: Any, steps: list[int], n_rules: int | None, env: Any, episodes: int,
     seed: int,
 ) -> Differences:  # fmt: skip
-    """Find where two policies differ at some steps, and measure what the second one is worth."""
+    """Find where two policies differ at some steps, and how much more the second one earns."""
     check_comparable(agent, other)
     found, is_sampled = [], False
     for step in steps:

@@ -1,6 +1,6 @@
-"""What an agent knows about actions in cells of states: Q and visits.
+"""Collect what an agent knows about actions in cells of states: Q and visits.
 
-A visit is spread evenly over the ball that was visited, also if that ball was split later. So the
+A visit is spread evenly over the ball that was visited, even if that ball was split later. So the
 visits of all cells of a step sum to the number of episodes.
 """
 
@@ -80,8 +80,8 @@ def weigh(regions: Regions, evidence: Evidence) -> Floats:
 def spread_visits(agent: Any, step: int, balls: Any, size: Floats) -> Floats:
     """Return the visits of each active ball, counting each visit once.
 
-    Siblings all inherit the visits of their ancestors. Here such a visit is shared among the active
-    descendants, in proportion to their volume, `size`.
+    In the table, every child inherits all visits of its ancestors. Here a visit of an ancestor is
+    divided among its active descendants, in proportion to their volume, `size`.
     """
     agent = getattr(agent, "recommended", agent)  # of a portfolio
     rows = getattr(getattr(agent, "table", None), "rows", None)

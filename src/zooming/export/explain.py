@@ -125,7 +125,7 @@ def explain(
 
 
 def _check_agent(agent: Any, name: str) -> Any:
-    """Return the agent. If a file did not hold its rule, return a copy with its own policy."""
+    """Return the agent, or a copy with its own policy if it was loaded without its rule."""
     if not all(hasattr(agent, part) for part in ("predict", "axes", "problem")):
         raise ConfigurationError(f"{name}={agent!r} is not an agent of zooming")
     is_without_rule = getattr(agent, "is_guided", False) and agent.guide.rule is None
@@ -158,9 +158,9 @@ def _rules_of(
 def _loss(
     agent: Any, policy: RulePolicy, env: Any, episodes: int, seed: int, instead: str
 ) -> tuple[Measured | None, str]:
-    """Measure what the rules lose against the agent's policy. Return it with a sentence on it.
+    """Measure the return that the rules lose against the agent's policy.
 
-    `instead` is the first sentence of that text.
+    Return (loss, text about the loss). The text begins with the sentence `instead`.
     """
     if env is None or not episodes:
         why = "episodes=0" if env is not None else f"the agent has no environment {agent.env_name}"

@@ -138,8 +138,8 @@ def head_of(axes: Any, about: str, *, squashes: bool = True) -> dict[str, Any]:
 def squash_of(axis: Any) -> tuple[float, float, float, float]:
     """Return (origin, scale, offset, gain) of a squashed axis, as `kernels.bend` computes it.
 
-    `kernels.bend` has three cases. This formula equals each of them to the last bit, because a gain
-    of 1/2 and the sign of z do not round.
+    `kernels.bend` has three cases. This formula equals each of them to the last bit, because
+    multiplying by 1/2 or by a sign does not round.
     """
     if np.isfinite(axis.low):
         return axis.low, axis.squash, 0.0, 1.0

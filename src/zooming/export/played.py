@@ -21,7 +21,7 @@ MOST_EPISODES = 500
 
 
 class RulePolicy:
-    """Plays rules at the steps that have some, and the agent's policy at all others.
+    """Play rules at the steps that have some, and the agent's policy at all others.
 
     It has the `predict` of an agent, so `zooming.evaluate(policy, env)` accepts it.
 
@@ -72,7 +72,7 @@ class RulePolicy:
 
 
 class SwitchedPolicy:
-    """Plays the policy of `other` at one step in one box, and that of `agent` everywhere else."""
+    """Play the policy of `other` at one step in one box, and that of `agent` everywhere else."""
 
     def __init__(self, agent: Any, other: Any, step: int, low: Floats, high: Floats) -> None:
         self.agent, self.other, self.step, self.low, self.high = agent, other, step, low, high

@@ -137,7 +137,7 @@ class Rules:
     def notes(self) -> list[str]:
         """Sentences to print below the rules."""
         sampled = (
-            ["The policy has no regions of one action: it was asked on a grid of states."]
+            ["The policy has no regions of one action: it was evaluated on a grid of states."]
             if self.is_sampled
             else []
         )

@@ -122,7 +122,7 @@ def python_module(form: PolicyForm) -> str:
 
 
 def _code(form: PolicyForm) -> str:
-    """Return the function as Python code, with only the parts that the form needs."""
+    """Return the Python code of `act`, with only the operations that the policy needs."""
     squash = _SQUASH if len(form.squash) else ""
     if not isinstance(form, ActionGrid):
         return _CODE + squash + _TREE + _MAIN

@@ -57,10 +57,10 @@ class Regions:
 
 
 def policy_regions(step: int, *agents: Any) -> Regions:
-    """Return boxes in each of which every agent has one action. `actions` are the first agent's.
+    """Return boxes of states in which every agent has one action, with the first agent's actions.
 
-    If an agent has no such boxes, the cells of a grid are returned: for a single planner the parts
-    of its own cells, otherwise an even grid.
+    If an agent has no such boxes, return the cells of a grid instead. For a single planner, they
+    are parts of its own cells, otherwise an even grid.
     """
     axes, whole = agents[0].axes, whole_states(agents[0].axes)
     is_exact = all(has_boxes(agent) for agent in agents)
@@ -93,7 +93,7 @@ def has_boxes(agent: Any) -> bool:
 
 
 def whole_states(axes: Any) -> NDArray[np.bool_]:
-    """Return which state axes have integers only."""
+    """Return a mask of the state axes that have integers only."""
     return np.array([kind != INTERVAL for kind in axes.kinds[: axes.n_state]])
 
 
@@ -104,7 +104,7 @@ def volumes(low: Floats, high: Floats, first: Floats, last: Floats) -> Floats:
 
 
 def contain(low: Floats, high: Floats, points: Floats) -> NDArray[np.bool_]:
-    """Return [n_points, n_boxes], whether a box contains a point.
+    """Return an array [n_points, n_boxes] that is true where the box contains the point.
 
     High faces do not belong to a box.
     """
@@ -163,7 +163,7 @@ def action_boxes(agent: Any, step: int) -> tuple[Floats, Floats, Floats]:
 def state_boxes(agent: Any, step: int, *, squashed: bool = False) -> tuple[Floats, Floats]:
     """Return the distinct state boxes of the balls of a step, in the environment's units.
 
-    The outer faces are moved to infinity, because states beyond them count as on them. With
+    The outer faces are moved to infinity, because states beyond them are clipped to them. With
     `squashed`, squashed axes keep their squashed units.
     """
     axes, n = agent.axes, agent.axes.n_state
@@ -186,7 +186,7 @@ def state_boxes(agent: Any, step: int, *, squashed: bool = False) -> tuple[Float
 
 
 def cell_boxes(table: CellTable, *, squashed: bool = False) -> tuple[Floats, Floats]:
-    """Return the corners of a planner's cells of states, in the form of `state_boxes`."""
+    """Return the corners of a planner's cells of states, like `state_boxes`."""
     axes = table.axes
     borders = [borders_in_units(table, j) for j in range(axes.n_state)]
     low = _product([np.append(-np.inf, border[1:]) for border in borders])
@@ -213,7 +213,7 @@ def _product(columns: list[Floats]) -> Floats:
 
 
 def divide(low: Floats, high: Floats) -> Floats:
-    """Cut the states into boxes [n, 2, n_state] such that no face of a given box crosses one."""
+    """Cut the states along all faces of the given boxes. Return boxes [n, 2, n_state]."""
     n_axes = low.shape[1]
     done: list[tuple[Floats, Floats]] = []
     waiting = [(np.full(n_axes, -np.inf), np.full(n_axes, np.inf), low, high)]
@@ -243,7 +243,7 @@ def greedy_actions(agent: Any, step: int, states: Floats) -> Floats:
 
 
 def merge(low: Floats, high: Floats, actions: Ints) -> tuple[Floats, Floats, Ints]:
-    """Join neighboring boxes with the same action, as long as two of them form a box.
+    """Join two neighboring boxes with the same action if their union is a box; repeat.
 
     The given boxes must cover all states.
     """

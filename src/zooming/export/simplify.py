@@ -1,6 +1,6 @@
 """Cover the states with few boxes of one action each, close to what a policy plays.
 
-Repeatedly, the box is cut in two along one axis where that reduces the cost most. The cost of a box
+Repeatedly, one box is cut in two along an axis, where this reduces the cost most. The cost of a box
 is the weighted sum of the distances between the policy's actions in it and the action of the box.
 That action is the one of the policy's actions with the smallest sum.
 """
@@ -41,17 +41,17 @@ def simplify(
     n_boxes: int,
     enough: float = 0.0,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return low, high and action of at most `n_boxes` boxes over all states.
+    """Cover all states with at most `n_boxes` boxes. Return (low corners, high corners, actions).
 
     Parameters
     ----------
     regions : Regions
         The cells that the boxes are made of. A cell belongs to the box of its point.
     actions : array [n, k]
-        What is played in each cell. Boxes choose among these rows.
+        The action that is played in each cell. The action of a box is one of these rows.
     distances : array [n, k]
-        The same rows in units for comparison: the cost of playing one instead of another is the
-        sum of the absolute differences.
+        The same actions, scaled: the cost of playing one instead of another is the sum of the
+        absolute differences of their rows.
     weights : array [n]
         Weight of each cell.
     n_boxes : int

@@ -62,7 +62,7 @@ def export_policy(
     ------
     ConfigurationError
         If the ending is unknown, the agent has no partition, the format cannot express its policy,
-        or the rule of a warm start is kept. Nothing is written.
+        or the rule of a warm start is still in use. Nothing is written.
 
     Examples
     --------

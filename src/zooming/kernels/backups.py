@@ -97,9 +97,9 @@ def _backups(
     The search tries all rows of `actions`, and then points around the best one with a step that is
     halved `search` times. With GIVEN_ACTIONS there is no search: state i plays row i. The rows of
     `grid`, padded, are low and scale of the states; low, high and step of the actions; n_cells; 1
-    if states are integers; and 1 if `weigh` fills in the weights of each pair. `missed` gets the
-    height that a peak beside the best action may have above it. It is estimated from two more
-    points on either side along each axis.
+    if states are integers; and 1 if `weigh` fills in the weights of each pair. `missed` gets an
+    estimate of how far Q at a peak beside the best action exceeds the largest Q found. The estimate
+    uses two more points on either side along each axis.
 
     Return the number of states. If a Q is not finite, return the index of its state instead, with
     the action in `trial`.

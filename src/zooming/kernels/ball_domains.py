@@ -37,8 +37,9 @@ def n_within(t, row, step, reach, points, n_points, point):
 def domain(t, row, points):
     """Write the points of a domain, as x * n_a + a, and return their number.
 
-    The points are sorted by the distance of the state from the center, then by that of the action.
-    If the metric is not a product, they are sorted by the distance of the pair.
+    The points are sorted by the distance of the state from the center's state, then by the distance
+    of the action from the center's action. If the metric is not a product, they are sorted by the
+    distance of the pair.
     """
     table, core, owner = t.rows, t.core, t.owner
     distances, action_distances = t.distances, t.action_distances
@@ -74,10 +75,10 @@ def domain(t, row, points):
 def cover(t, row, most_tries, points, n_left):
     """Cover dom(B) with children. Return FINE, or FULL if the table has no free row.
 
-    After FULL, call again with the same `points` and `n_left`. This is the oracle `metrics.Greedy`:
-    of `most_tries` uncovered points, evenly spaced in `points` from the first on, choose the one
-    whose ball takes the most points. `points` is the domain before the split. Its first n_left[0]
-    entries contain all uncovered points. Covering stops at `max_balls`.
+    This is the oracle `metrics.Greedy`. For each child, it compares `most_tries` uncovered points,
+    evenly spaced in `points`, and chooses the one whose ball takes the most points. `points` is the
+    domain before the split. Its first n_left[0] entries contain all uncovered points. Covering
+    stops at `max_balls`. After FULL, make room and call again with the same `points` and `n_left`.
     """
     table, core, owner = t.rows, t.core, t.owner
     step = table[row]["step"]

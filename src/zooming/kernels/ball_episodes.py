@@ -23,7 +23,7 @@ from zooming.kernels.update_rule import ceiling
 
 @jit_kernel
 def with_own_scratch(t):
-    """Return the record with its own scratch memory for the point that was read, `place`.
+    """Return a copy of the record with its own `place`, the scratch memory of the point read.
 
     `seen` is still shared with the table. A selection marks the balls of a tie there with its own
     number, and ignores the marks of other selections.
@@ -36,7 +36,7 @@ def with_own_scratch(t):
 
 @jit_inline
 def options(t):
-    """Return (ties, action rule)."""
+    """Return two codes of `layout`: how ties are broken, and where in a ball to play."""
     return t.core[0]["ties"], t.core[0]["action_rule"]
 
 
@@ -48,13 +48,16 @@ def sizes(t):
 
 @jit_inline
 def has_room(t, n_splits):
-    """Return whether `n_splits` lazy children fit in. For other children, Python makes room."""
+    """Return whether the table has rows for `n_splits` lazy children.
+
+    Return True if children are not lazy, because Python then makes room for them.
+    """
     return t.core[0]["lazy"] == 0 or t.core[0]["n_rows"] + n_splits <= t.rows.shape[0]
 
 
 @jit_inline
 def read(t, point):
-    """Read a state. Return -1, or the index of a bad coordinate."""
+    """Read a state into scratch memory. Return the index of a bad coordinate, or -1."""
     code, found = index_of(t.grid, 0, t.core[0]["n_state"], point)
     if code != FINE:
         return found
@@ -81,7 +84,7 @@ def act(t, row, step, rule, action):
 
 @jit_no_refcount
 def split(t, row):
-    """Add a lazy child around the pair that was played. Return whether children are lazy."""
+    """Add a lazy child around the pair that was played. Return False if children are not lazy."""
     if t.core[0]["lazy"] == 0:
         return False
     add_ball(t, row, t.place[STATE_PLAYED], t.place[ACTION_PLAYED])

@@ -94,9 +94,9 @@ def point_of(grid, first, n_axes, index, point):
 
 @jit_inline
 def combine_distances(core, along_state, along_action):
-    """Combine the distances of two states and of two actions to that of the pairs.
+    """Return the distance of two pairs from the distances of their states and of their actions.
 
-    All three are to the power p.
+    All three distances are stored to the power p.
     """
     if core[0]["power"] == 0.0:
         return max(along_state, along_action)
@@ -188,11 +188,11 @@ def play_action(t, core, mask, row, step, state, rule):
 
 @jit_no_refcount
 def diameter(table, row):
-    """Return the largest distance between a pair played in a ball and a pair of its domain.
+    """Return the largest distance from a pair played in a ball to a pair of its domain.
 
-    The unit is d_max. Pairs in the domains of its descendants count as well. Centers of descendants
-    are r, r/2, r/4, ... apart, and a domain may extend beyond that of its parent. This gives 3 r in
-    total. The distance is 0 for a domain of one pair, which has no descendants.
+    Domains of descendants count as well. The result is an upper bound: 3 r, in units of d_max and
+    at most 1. The played pair is within r of the center. A pair of a descendant is within r + r/2 +
+    r/4 + ... <= 2 r of it. For a domain of one pair, which has no descendants, the distance is 0.
     """
     return (
         min(1.0, 3.0 / np.float64(np.int64(1) << table[row]["depth"]))

@@ -38,7 +38,7 @@ EVERYTHING = np.empty((0, FIRST_VALUE))  # `allowed` if all actions are feasible
 
 @jit_kernel
 def with_own_scratch(t):
-    """Return the record with its own scratch memory."""
+    """Return a copy of the record that has scratch memory of its own."""
     n_state, n_action = t.core[0]["n_state"], t.core[0]["n_action"]
     return Boxes(
         t.rows, t.core, t.stats, t.axes, np.zeros(N_PLACES, np.int64), np.empty(n_state),
@@ -48,7 +48,7 @@ def with_own_scratch(t):
 
 @jit_inline
 def options(t):
-    """Return (ties, action rule)."""
+    """Return two codes of `layout`: how ties are broken, and where in a ball to play."""
     return t.core[0]["ties"], t.core[0]["action_rule"]
 
 
@@ -60,7 +60,7 @@ def sizes(t):
 
 @jit_inline
 def has_room(t, n_splits):
-    """Return whether the children of `n_splits` splits fit in."""
+    """Return whether the table has rows for the children of `n_splits` splits."""
     if t.core[0]["learning"] == MODEL and not has_model_room(t, n_splits):
         return False
     return t.core[0]["n_rows"] + rows_needed(t.core, n_splits) <= t.rows.shape[0]
@@ -68,13 +68,13 @@ def has_room(t, n_splits):
 
 @jit_inline
 def read(t, point):
-    """Read a state. Return -1, or the index of a bad coordinate."""
+    """Read a state into scratch memory. Return the index of a bad coordinate, or -1."""
     return to_unit(t.axes, 0, point, t.state)
 
 
 @jit_inline
 def root_of(core, step):
-    """Return the row of the root of a step's partition."""
+    """Return the row of the root ball of a step's partition."""
     return np.int64(0) if core[0]["shared"] == 1 else np.int64(step)
 
 
@@ -99,13 +99,13 @@ def best(t, step, ties):
 
 @jit_inline
 def choose(t, step, row, ties):
-    """Return the row of the ball to play. If all steps share one partition, select it anew."""
+    """Return the row of the ball to play. If all steps share one partition, select again."""
     return choose_again(t, step, ties) if t.core[0]["shared"] == 1 else row
 
 
 @jit_kernel
 def choose_again(t, step, ties):
-    """Select a ball anew: the best one, or in a training episode of a search a random one."""
+    """Select a ball again: the best one, or a random one in a training episode of a search."""
     draws = False
     if t.core[0]["learning"] == SEARCH:
         if step == 0:
@@ -137,7 +137,7 @@ def learn(t, step, row, reward, next_value, action):
 
 @jit_kernel
 def split(t, row):
-    """Split a ball, unless the split rule is a user's. Return whether the ball was split."""
+    """Split a ball, unless a user wrote the split rule. Return whether the ball was split."""
     if t.core[0]["rule"] == OWN:
         return False
     n_rows = t.core[0]["n_rows"]
@@ -185,9 +185,9 @@ def plan(handle):
 
 @jit_kernel
 def begin(handle, is_first):
-    """Begin a step of a search whose actions Python restricts. Return whether it explores.
+    """Begin a step in which Python restricts the actions of a search.
 
-    `is_first` says whether it is the first step of an episode.
+    Return whether the search explores. `is_first` is true for the first step of an episode.
     """
     t = boxes_at(handle)
     if is_first:

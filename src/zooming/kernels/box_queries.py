@@ -26,11 +26,12 @@ class Queries(NamedTuple):
 
 
 def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
-    """Return the queries of one kind of table.
+    """Compile the functions that Python calls on one kind of box table.
 
     `best_row(t, core, step, ties)` returns (row of the best ball, number of rows read) for the
     state that was read. `best_feasible(t, core, step, ties, allowed, draws)` returns the row of the
-    best feasible ball. With `draws`, it returns a feasible ball that a search draws.
+    best feasible ball. With `draws`, it returns a random feasible
+    ball, drawn as in a search.
     """
 
     def locate_pair(handle, step, point, action):
@@ -51,7 +52,7 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
         return FINE, row
 
     def choose_feasible(handle, core, step, point, ties, rule, allowed, action, draws):
-        """Do what `choose_once` does, among the feasible actions. See `masks`.
+        """Call `choose_once` restricted to feasible actions. See `masks`.
 
         At least one action must be feasible. With `draws`, the ball is drawn by its value, as in a
         search.

@@ -50,11 +50,11 @@ def find(table, n_state, root, state, action):
 
 @jit_no_refcount
 def most_splits(n_axes):
-    """Return the largest number of splits along `n_axes` axes on a path.
+    """Return the largest number of splits along `n_axes` axes on a path from the root.
 
-    Each axis is halved at most 18 times, since a ball is due at (1/diameter)^2 visits, which stay
-    below 2^32. Before these, there may be an initial partition, whose row numbers have 31 bits.
-    `faults.fault` refuses a table with longer paths.
+    Learning halves each axis at most 18 times, since a ball is due at (1/diameter)^2 visits, which
+    stay below 2^32. An initial partition adds at most 40 splits, since a table has fewer than 2^31
+    rows. `faults.fault` refuses a table with longer paths.
     """
     return 40 + 18 * n_axes
 
@@ -117,7 +117,8 @@ def stored_value(table, row):
 def make_select(name: str, value_of: Any) -> Any:
     """Return the compiled selection rule for rows whose value is `value_of(table, row, *lens)`.
 
-    The value of an inner row must be at least that of each row below it.
+    The value of an inner row must be at least that of each row below it. `lens` are arguments that
+    the caller of `select` adds, for example a step.
     """
 
     def select(table, core, root, state, ties, stack, *lens):

@@ -56,7 +56,7 @@ def edit_distances(letters, ends):
 def norms(points: NDArray[np.float64], power: float) -> NDArray[np.float64]:
     """Return the p-norms of the differences of all pairs of points [n, n_axes].
 
-    The differences of a pair are divided by the largest of them before the power is taken. So
+    The differences of a pair are divided by their maximum before the power is taken. So
     neither a large scale nor a large p overflows in between. A norm beyond floating point is
     infinite.
     """

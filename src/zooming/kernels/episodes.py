@@ -126,7 +126,7 @@ def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]
 
 
 def make_act(name: str, parts: Parts) -> Callable[..., int]:
-    """Return the compiled kernel that selects a ball as in training."""
+    """Return the compiled kernel that selects a ball and writes its action, as in training."""
     open_table, options, read, best, choose, act = (
         parts.open, parts.options, parts.read, parts.best, parts.choose, parts.act,
     )  # fmt: skip
@@ -136,8 +136,8 @@ def make_act(name: str, parts: Parts) -> Callable[..., int]:
         """Select a ball and write its action. Return FINE, with its row as the payload.
 
         Return WRONG_SIZE for a vector of another length, or BAD_STATE with the index of a bad
-        coordinate of the observation as the payload. With `keeps`, `next_step` can continue from
-        here.
+        coordinate of the observation as the payload. With `keeps`, the choice is stored, and
+        `next_step` continues from it.
         """
         t = open_table(table)
         n_state, n_action, _ = sizes(t)
@@ -173,7 +173,7 @@ def make_update(name: str, parts: Parts) -> Callable[..., int]:
         The payload is the row of the ball. With the other codes nothing changes: FULL if the table
         has no room for a split, WRONG_SIZE for a vector of another length, or BAD_STATE. The
         payload of BAD_STATE is the index of the bad coordinate in (observation, action, next
-        observation). `next_value` is V(x') if the caller knows a better one, else NaN.
+        observation). If `next_value` is not NaN, it is used as V(x').
         """
         t = open_table(table)
         n_state, n_action, horizon = sizes(t)
@@ -279,7 +279,7 @@ def _named(function: Callable[..., Any], name: str) -> str:
 
 @jit_inline
 def _answer(t, code, payload):
-    """Return a code to Python, and write the payload to `place`.
+    """Return the code, and write the payload to `t.place`, where Python reads it.
 
     Returning a pair to Python would take 0.2 us longer.
     """

@@ -105,7 +105,7 @@ def merge(requests, count):
 def see(requests, count, step, action, next_state):
     """Insert the requests of one step. Count an episode if it is step 0.
 
-    A request is a coordinate of the next state that differs from the action. If there is none, the
+    A request is a coordinate of the next state that differs from the action. If all are equal, the
     call came from the position of an ambulance. Then the position with the most requests so far is
     inserted, because it is the most likely.
     """
@@ -173,7 +173,7 @@ def open_memory(handle):
 
 @jit_inline
 def options(t):
-    """Return (no ties, rule). See `table_parts`."""
+    """Return (0, rule). Heuristics have no ties, so the first number is not used."""
     return 0, t.rule
 
 
@@ -185,13 +185,13 @@ def has_room(t, n_splits):
 
 @jit_inline
 def read(t, point):
-    """Read a state. Return -1, or the index of a bad coordinate."""
+    """Read a state into scratch memory. Return the index of a bad coordinate, or -1."""
     return clip(t.bounds, point, t.seen)
 
 
 @jit_inline
 def best(t, step, ties):
-    """Return (no ball, no value), because heuristics have neither."""
+    """Return row 0 and value 0 as placeholders, because heuristics have no balls."""
     return np.int64(0), 0.0
 
 
@@ -207,7 +207,7 @@ def act(t, row, step, rule, action):
 
 @jit_inline
 def learn(t, step, row, reward, next_value, action):
-    """Learn from the state that was read last. Return that nothing is due to split."""
+    """Learn from the state that was read last. Return False, because nothing is split."""
     if t.rule == MEDIAN:
         see(t.requests, t.count, step, action, t.seen)
     elif step == 0:

@@ -69,7 +69,7 @@ def has_feasible(axes, n_state, allowed, low, high):
 
 
 def make_select_feasible(name: str, value_of: Any) -> Any:
-    """Return the compiled `select_feasible` for rows with values as in `boxes.make_select`."""
+    """Return the compiled `select_feasible`. `value_of` is as in `boxes.make_select`."""
 
     def select_feasible(table, core, axes, root, state, ties, allowed, low, high, *lens):
         """Return the best relevant ball with a feasible action, or -1 if there is none.

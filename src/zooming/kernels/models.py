@@ -85,7 +85,7 @@ model_at = itself if IS_JIT_DISABLED else _open_model  # return the record of `B
 
 @jit_kernel
 def has_model_room(t, n_steps):
-    """Return whether the histograms of `n_steps` steps fit in, and every level has a grid."""
+    """Return whether all levels have a grid, and there is room for `n_steps` histograms."""
     m = model_at(t.more)
     n_levels = m.plan[0]["n_levels"]
     largest = m.levels[n_levels] - m.levels[n_levels - 1]

@@ -97,7 +97,7 @@ def _by_address() -> tuple[Callable[..., float], Callable[..., None]]:
 
 @functools.lru_cache(64)
 def _around(dynamics: Any, start: Any) -> tuple[Callable[..., float], Callable[..., None]]:
-    """Return recording functions for one environment, if the layout of Numba is not known."""
+    """Return recording functions for one environment. Used if addresses cannot be passed."""
 
     def recorded(state, action, step, memory, rng, next_state):
         reward = dynamics(state, action, step, parameters(memory), rng, next_state)

@@ -55,7 +55,7 @@ class Balls(NamedTuple):
 
 
 def pack(record: Any) -> Any:
-    """Return the handle of a record of arrays, or the record itself without compilation."""
+    """Return the handle of a record of arrays, or the record if compilation is disabled."""
     if IS_JIT_DISABLED:
         return record
     words = np.zeros((len(record), _WORDS), np.int64)
@@ -76,20 +76,20 @@ def _pointer(context, address):
 
 @jit_inline_refcount
 def vector_at(words, i, dtype):
-    """Return array number i of a handle, which has one dimension. References are not counted."""
+    """Return the one-dimensional array number i of a handle. References are not counted."""
     return carray(_pointer(words[_WORDS * i]), words[_WORDS * i + 1], dtype)
 
 
 @jit_inline_refcount
 def matrix_at(words, i, dtype):
-    """Return array number i of a handle, which has two dimensions."""
+    """Return the two-dimensional array number i of a handle."""
     k = _WORDS * i
     return carray(_pointer(words[k]), (words[k + 1], words[k + 2]), dtype)
 
 
 @jit_inline_refcount
 def _cube(words, i, dtype):
-    """Return array number i of a handle, which has three dimensions."""
+    """Return the three-dimensional array number i of a handle."""
     k = _WORDS * i
     return carray(_pointer(words[k]), (words[k + 1], words[k + 2], words[k + 3]), dtype)
 

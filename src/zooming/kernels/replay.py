@@ -31,9 +31,10 @@ def _make_replay(name: str, update: Callable[..., int]) -> Callable[..., int]:
     ):  # fmt: skip
         """Learn from the transitions from index done[0] on, in their order. Return a code.
 
-        FINE: all are learned. DUE: those before done[0] are learned, and Python must split the ball
-        of the last one. For the other codes of `update`, and for BAD_REWARD, transition done[0] is
-        not learned. `clipping` is (1 if rewards are clipped, number of clipped rewards).
+        FINE: all are learned. DUE: transitions before done[0] are learned, and Python must split
+        the ball of the last of these. For the other codes of `update`, and for BAD_REWARD,
+        transition done[0] is not learned. `clipping` is (1 if rewards are clipped, number of
+        clipped rewards).
         """
         while done[0] < steps.shape[0]:
             k = done[0]

@@ -78,7 +78,7 @@ def is_exploring(t):
 
 @jit_kernel
 def begin_episode(t):
-    """Begin an episode. Finish the turn of the previous one, if any."""
+    """Begin an episode. First call `end_turn` for the previous episode, if it is still open."""
     search = search_at(t.more)
     if search.state[0]["is_open"] == 1:
         search.state[0]["is_open"] = 0
@@ -168,7 +168,7 @@ def learn_or_evaluate(t, step, row, reward, next_value, action):
 def draw_by_value(t, core, root, best, allowed):
     """Draw a relevant ball with a feasible action: P(B) proportional to exp(Q(B) / (tau D)).
 
-    `best` is the largest Q of these balls. `allowed` is that of `masks`; it has no rows if all
+    `best` is the largest Q of these balls. `allowed` is described in `masks`. It has no rows if all
     actions are feasible. The balls are visited from low to high actions. Each ball replaces the
     current choice with the probability weight / total weight so far.
     """

@@ -9,7 +9,7 @@ from zooming.kernels.jit import jit_inline, jit_kernel
 
 @jit_inline
 def keep_row(t, step, row, ties):
-    """Return `row`. This part `choose` is for tables where learning does not change `best`."""
+    """Return `row`: the `choose` of tables in which learning cannot change the best ball."""
     return row
 
 
@@ -37,14 +37,11 @@ class Parts(NamedTuple):
 
 @jit_kernel
 def itself(t):
-    """Return the record.
-
-    This part `with_own_scratch` is for tables whose `open` makes new scratch memory.
-    """
+    """Return `t`: the `with_own_scratch` of tables whose `open` makes new scratch memory."""
     return t
 
 
 @jit_inline
 def no_split(t, row):
-    """Return True. This part `split` is for tables that have nothing to split."""
+    """Return True: the `split` of tables that have nothing to split."""
     return True

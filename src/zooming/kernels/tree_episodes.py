@@ -61,7 +61,7 @@ def choose(t, step, row, ties):
 
 @jit_kernel
 def best_feasible(t, core, step, ties, allowed, draws):
-    """Return the row of the best ball for the state among the feasible ones; see `masks`."""
+    """Return the row of the best feasible ball for the state, see `masks`."""
     return select_feasible(
         t.rows, core, t.axes, root_of(core, step), t.state, ties, allowed, t.low, t.high,
         t.stats, share_of_first(core, step),

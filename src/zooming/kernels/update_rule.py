@@ -61,7 +61,7 @@ if IS_JIT_DISABLED:  # the overflow is intended
 
 @jit_no_refcount
 def ceiling(core, step):
-    """Return the largest possible return from `step` on. It is a root's first Q and caps V."""
+    """Return the largest possible return from `step` on: the cap of V and the first Q of a root."""
     n_steps = core[0]["horizon"] if core[0]["full_cap"] == 1 else core[0]["horizon"] - step
     high = core[0]["reward_high"]
     # If no reward is positive, the best case is that the episode ends after the next one.

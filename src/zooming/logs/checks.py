@@ -23,7 +23,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass
 class Fault:
-    """One kind of fault in a log: number of rows, the first of them, and an example."""
+    """One kind of fault in a log: the number of rows with it, the first rows, and an example."""
 
     what: str
     n_rows: int = 0
@@ -44,7 +44,7 @@ class Checker:
     Parameters
     ----------
     agent : Agent
-        The agent whose spaces, horizon and reward range count.
+        The agent. Rows must fit its spaces, its horizon and its reward range.
     """
 
     def __init__(self, agent: Any) -> None:
@@ -58,7 +58,7 @@ class Checker:
         self.runs: NDArray[np.int64] = np.zeros(0, np.int64)  # number of the episode of each row
 
     def feed(self, rows: Rows) -> Transitions:
-        """Return the transitions of some rows without the bad ones.
+        """Return the transitions of some rows. Rows with faults are left out.
 
         The rows must be whole episodes.
         """
@@ -151,7 +151,7 @@ class Checker:
     # --- one check each ---------------------------------------------------------------------------
 
     def _runs(self, rows: Rows) -> tuple[Mask, Mask, Mask]:
-        """Return three masks of rows: starts an episode, resumes an ended one, names no episode."""
+        """Return three masks of rows: start an episode, resume an ended one, have no episode."""
         n = len(rows.rewards)
         is_new, nothing = np.ones(n, bool), np.zeros(n, bool)
         names, steps = rows.episodes, rows.steps
@@ -189,9 +189,9 @@ class Checker:
     def _order(
         self, steps: Floats, is_new: Mask, is_back: Mask, is_known: Mask, first: int
     ) -> Mask:
-        """Return a mask of the rows whose step is larger than that of the row before.
+        """Return a mask of the rows whose step is larger than the step of the row before.
 
-        A row after missing steps is reported as a gap, and kept.
+        Missing steps are reported as a gap, and the row after them is kept.
         """
         change = np.diff(steps, prepend=-1.0)
         change[is_new] = steps[is_new] + 1
@@ -233,7 +233,7 @@ class Checker:
         return np.asarray(~is_bad)
 
     def _rewards(self, rewards: Floats, is_missing: Mask, first: int) -> Mask:
-        """Return a mask of the accepted rewards. An agent that clips accepts all finite ones."""
+        """Return a mask of the accepted rewards. An agent that clips accepts any finite reward."""
         low, high = self.agent.reward_range
         is_good = np.isfinite(rewards)
         self._least = min(self._least, rewards[is_good].min(initial=np.inf))
@@ -247,7 +247,7 @@ class Checker:
         return is_good
 
     def _flag(self, kind: str, what: str, mask: Mask, first: int, example: Any = None) -> None:
-        """Count the rows in `mask` as a fault. `example(k)` describes row k of the piece."""
+        """Count the rows in `mask` as a fault. `example(k)` describes row k."""
         found = np.flatnonzero(mask)
         if not len(found):
             return
@@ -260,9 +260,9 @@ class Checker:
 
 
 def _follow(after: Floats, usable: Mask, run: NDArray[np.int64], steps: Floats) -> Mask:
-    """Write into `after` the state of the next row, where that row is the next step of the episode.
+    """Replace the state of each row in `after` by the next state, if the next row has it.
 
-    Return a mask of the rows where it is.
+    Return a mask of these rows: the next usable row is the next step of the same episode.
     """
     at = np.flatnonzero(usable)
     here, there = at[:-1], at[1:]

@@ -42,7 +42,7 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns of a log, by what they hold. Missing ones are None or ().
+    """The names of the columns of a log, by content. A missing column is None or ().
 
     `texts` has the first text found in each column of numbers, as far as the log was read.
     """
@@ -86,7 +86,7 @@ def choose_columns(
     terminated: Names,
     propensity: Names = None,
 ) -> Columns:
-    """Return the columns of a log: the named ones, otherwise those with the default names.
+    """Return the columns of a log, by the names given or by the default names.
 
     A column of propensities is read only if it is named. Raise ConfigurationError if a column is
     missing or does not fit the axes.
@@ -213,7 +213,7 @@ def _values(frame: Any, name: str) -> NDArray[Any]:
 
 
 def _numbers(frame: Any, name: str) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return a column as floats, and a mask of the texts. What is not a number becomes NaN."""
+    """Return a column as floats, with NaN for other values, and a mask of the texts."""
     library, column = library_of(frame), frame[name]
     if library == "polars":
         import polars as pl

@@ -15,12 +15,12 @@ from zooming.logs.weighting import effective_samples, importance_weights, weight
 from zooming.spaces.flatten import INTERVAL, ORDERED
 from zooming.validation import Floats
 
-_SAME = "the process that made the log is the one to come: same dynamics, rewards and starts"
+_SAME = "dynamics, rewards and starts in the future are the same as when the log was made"
 _MARKOV = "the logged state and the step decide what follows: nothing hidden influenced the actions"
 _SMOOTH = (
     "rewards and transitions vary smoothly, so that nearby logged steps stand for the policy's"
 )
-_WIDER = "of bias, the interval includes only the difference to half and twice as many neighbors"
+_WIDER = "the interval covers bias only by the change with half and twice as many neighbors"
 _PROPENSITY = "the propensities are those of the policy that made the log"
 _BALL = (
     "on {kinds} axes the policy is taken to play uniformly within {radius:g} of the range around "

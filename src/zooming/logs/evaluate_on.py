@@ -74,8 +74,9 @@ def evaluate_on(
         Discrete axes whose neighboring values are similar, as for agents. True means all of them.
         By default the agent's own setting, otherwise none. Integer boxes always have an order.
     unsupported : {"nan", "raise"}, default "nan"
-        What to do if the log has no data near 10 % of the policy's steps, or less than 10 effective
-        samples: return NaN with the reason, or raise an error. The reason names what to do.
+        What to do if the log has data near less than 90 % of the policy's steps, or less than 10
+        effective samples: return NaN with the reason, or raise an error. The reason says what
+        helps.
     resamples : int, default 50
         Bootstrap samples of the episodes, for the interval.
     seed : int, default 0
@@ -153,7 +154,7 @@ def evaluate_on(
 
 
 def _problem(policy: Any, env: Any, horizon: int | None) -> LearningProblem:
-    """Return the problem of a policy: the agent's own, or that of the environment."""
+    """Return the problem of an agent, or of the environment if the policy is a function."""
     if isinstance(policy, Agent):
         if env is not None or horizon is not None:
             raise ConfigurationError(

@@ -126,7 +126,7 @@ class FittedModel:
         return min(seen / (seen + lost), 1.0 - cut), inside / seen, fewest
 
     def choose_ridge(self) -> None:
-        """Choose the ridge that predicts the logged targets best, each from the other episodes."""
+        """Choose the ridge with the smallest prediction error, predicting from other episodes."""
         counts, errors = np.ones((len(self.log), 1)), []
         for self.ridge in RIDGES:
             values = self.values(counts)
@@ -138,8 +138,8 @@ class FittedModel:
     def values(self, counts: Floats, factor: float = 1.0) -> list[Floats]:
         """Return V at each step as an array [episodes, columns], for the columns of `counts`.
 
-        V[h] of an episode is the value at its next state after step h - 1, and V[0] that of its
-        start. Where the log has no data, it is the mean of the other episodes.
+        V[0] of an episode is the value of its start state. V[h] is the value of the state that
+        followed step h - 1. Where the log has no data, it is the mean of the other episodes.
         """
         log = self.log
         following = np.zeros(counts.shape)
@@ -157,7 +157,10 @@ class FittedModel:
         return found[::-1]
 
     def q_values(self, values: list[Floats], counts: Floats, factor: float = 1.0) -> Floats:
-        """Return Q of the logged points [episodes, steps, columns]. `values` come from `counts`."""
+        """Return Q of the logged points as an array [episodes, steps, columns].
+
+        `values` is the result of `self.values(counts, factor)`.
+        """
         log = self.log
         found = np.zeros((len(log), log.horizon, counts.shape[1]))
         for step in range(log.horizon):

@@ -20,7 +20,7 @@ BAD = ("refuse", "skip")
 
 @dataclass(frozen=True)
 class Learned:
-    """What `agent.learn_from` did with a log.
+    """The result of `agent.learn_from`: how many rows were learned, and faults.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ def learn_from(
 ) -> Learned:
     """Let an agent learn from the transitions of a log, in their order.
 
-    The result equals that of `agent.update` with each row in turn, to the last bit. All rows are
+    The result equals calling `agent.update` for each row in order, to the last bit. All rows are
     checked before the first is learned. A file is read in pieces, and twice if it has several
     pieces.
 

@@ -48,9 +48,9 @@ class Neighbors:
     def weights(self, k: int) -> Floats:
         """Return the weights of the k nearest neighbors: (1 - (d / D)^3)^3 at the distance d.
 
-        D is a little more than the largest distance of a neighbor with the same categories. It is
-        larger if there are fewer than k such neighbors, and on integer axes, where many have the
-        same distance. So all of them get a positive weight.
+        D is a little more than the largest distance of a neighbor with the same categories. So all
+        these neighbors get a positive weight. D is larger if there are fewer than k of them, and on
+        integer axes, where many have the same distance.
         """
         is_equal = self.is_equal[:, :k]
         n_equal = is_equal.sum(axis=1, keepdims=True)
@@ -143,7 +143,7 @@ def find_neighbors(
     points: Floats, own: Indices, logged: Floats, episodes: Indices, played: Played, k: int,
     radius: float, least: int = LEAST_NEAR,
 ) -> Neighbors:  # fmt: skip
-    """Return the neighbors of (state, action) points among logged ones, all in the unit cube.
+    """Find the logged points nearest to given (state, action) points, all in the unit cube.
 
     Parameters
     ----------

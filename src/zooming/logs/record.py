@@ -146,7 +146,7 @@ def record(
 def to_log(agent: Any, library: str = "polars") -> Any:
     """Return the transitions that an agent keeps, as a log.
 
-    Of zooming's agents, `Planner` keeps them. It rounds points to 1/6561 of an axis. If it has more
+    Only a `Planner` keeps its transitions. It rounds points to 1/6561 of an axis. If it has more
     than `max_samples` samples, it joins similar ones, and there is no log.
 
     Parameters

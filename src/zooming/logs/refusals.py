@@ -46,7 +46,7 @@ class Refusal:
         self.played, self.radius = model.played, model.radius
 
     def support_reason(self) -> str:
-        """Return the reason if the log has data near too few of the policy's steps."""
+        """Return the message for a log with data near too few of the policy's steps."""
         n, last = max(FEWEST_ADVISED, MORE * len(self.log)), self._new()
         if n <= fitted.MOST_EPISODES and self._has_weights(self.model):
             roughly = FittedModel(self.some, self.played, self.radius, SOME_NEAR)
@@ -58,7 +58,7 @@ class Refusal:
         )
 
     def inside_reason(self) -> str:
-        """Return the reason if the regression would have to extrapolate."""
+        """Return the message for a log from which the regression would have to extrapolate."""
         return (
             f"{1 - self.model.inside:.0%} of the policy's steps have logged steps near them, but "
             "not on all sides, as in a log without noise: it cannot tell what another action would "
@@ -66,7 +66,7 @@ class Refusal:
         )
 
     def effective_reason(self, effective: float) -> str:
-        """Return the reason if there are too few effective samples."""
+        """Return the message for a log with too few effective samples."""
         by, last = "by their weights", self._new()
         if self.method == MODEL:  # which averages over n^SHARE of n episodes
             by = "near the policy's actions"
@@ -104,9 +104,9 @@ class Refusal:
         return [axes.names[i] for i in np.flatnonzero((own == CATEGORICAL) & (kinds == ORDERED))]
 
     def _arguments(self) -> list[str]:
-        """Return the smallest change of arguments that gives an answer, in a list.
+        """Return a list with the smallest change of arguments that gives an answer.
 
-        It may be empty.
+        The list is empty if no change helps.
         """
         by_model = ', with method="model"'
         if self.method != MODEL and _is_enough(self.model):

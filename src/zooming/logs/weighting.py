@@ -17,9 +17,9 @@ def importance_weights(log: Trajectories, played: Played, radius: float) -> tupl
 
     The policy is treated as if it played uniformly within `radius` of its action (a share of each
     continuous axis, cut at its ends), because the log never has exactly the same action. Categories
-    must be equal. Integers must be equal if enough of them are, as in a log without noise.
-    Otherwise they are treated as continuous, if the log plays enough of the integers near the
-    policy's.
+    must be equal. Integers must be equal if enough logged integers are equal to the policy's, as in
+    a log without noise. Otherwise they are treated as continuous, if the log plays enough of the
+    integers near the policy's.
     """
     exact = _ratios(log, played, radius, True)
     found = np.asarray(np.cumprod(exact, axis=1), np.float64)
@@ -38,7 +38,7 @@ def importance_weights(log: Trajectories, played: Played, radius: float) -> tupl
 
 
 def _ratios(log: Trajectories, played: Played, radius: float, is_exact: bool) -> Floats:
-    """Return the ratio of each step: density of the policy over that of the log.
+    """Return for each step the policy's density of the action divided by the log's density.
 
     It is 1 after the end of an episode. `is_exact` says whether integers must be equal.
     """
@@ -64,7 +64,7 @@ def _ratios(log: Trajectories, played: Played, radius: float, is_exact: bool) ->
 
 
 def effective_samples(weights: Floats) -> float:
-    """Return the least, over the steps, of (sum w)^2 / (sum w^2), summed over the episodes.
+    """Return the smallest (sum w)^2 / (sum w^2) of all steps. The sums are over episodes.
 
     >>> effective_samples(np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]]))
     2.0
@@ -77,8 +77,8 @@ def effective_samples(weights: Floats) -> float:
 def weighted_sums(weights: Floats, gains: Floats, counts: Floats) -> Floats:
     """Return sum_h (sum_i w_ih g_ih) / (sum_i w_ih) for each column of counts.
 
-    `counts` is how often each episode was drawn. `gains` has one column, or one for each of
-    `counts`.
+    `counts` is how often each episode was drawn. `gains` has one column, or one for each
+    column of `counts`.
 
     >>> weights, gains = np.array([[1.0, 1.0], [1.0, 3.0]]), np.array([[2.0, 4.0], [4.0, 8.0]])
     >>> weighted_sums(weights, gains[:, :, None], np.ones((2, 1))).tolist()  # 3 + 7

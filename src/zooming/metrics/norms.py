@@ -115,8 +115,8 @@ class Norm(Metric):
         for i in range(first, first + n_axes):
             if axes.kinds[i] == CATEGORICAL:
                 raise ConfigurationError(
-                    f"{kind} is for boxes, and {axes.names[i]} has categories, of which none is "
-                    "near another by its number. "
+                    f"{kind} is for boxes, and {axes.names[i]} has categories, whose "
+                    "numbers say nothing about distance. "
                     + (COMBINE if n_axes > 1 else "Use Matrix, Points, Graph or Discrete")
                 )
             is_whole = axes.kinds[i] != INTERVAL

@@ -28,13 +28,13 @@ Oracle = Callable[[NDArray[np.bool_], float, "Space"], tuple[int, int] | None]
 class Greedy:
     """The compiled oracle. It returns the uncovered point nearest to the center of the parent.
 
-    Points are compared by the distance of their states, then by that of their actions.
+    Points are compared by the distance of their states, then by the distance of their actions.
 
     Parameters
     ----------
-    tries : int
-        Number of candidates, evenly spread over the uncovered points. The oracle returns the one
-        whose ball covers the most points.
+    tries : int, default 1
+        Number of candidates. With more than 1, they are spread evenly over the uncovered points,
+        and the oracle returns the one whose ball covers the most points.
 
     Examples
     --------

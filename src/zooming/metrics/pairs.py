@@ -90,7 +90,7 @@ class Product:
 
     @property
     def power(self) -> float:
-        """The exponent p of the norm in the form of the kernels: 0 means the maximum."""
+        """The exponent p of the norm, as the kernels store it: 0 means the maximum."""
         return (
             0.0 if self.combine == "max" else 1.0 if self.combine == "sum" else float(self.combine)
         )

@@ -1,7 +1,7 @@
 """Base class of metrics on one side: on the states, or on the actions.
 
 Metrics are validated when they are constructed. A metric on finitely many points is its distance
-matrix. A box is represented by a net of points, and each value counts as the nearest of them. So
+matrix. A box is represented by a net of points, and each value is rounded to the nearest one. So
 nothing finer than the net is distinguished. `pairs` combines a metric on the states and one on the
 actions.
 """
@@ -69,5 +69,5 @@ class Metric(ABC):
         """
 
     def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
-        """Return the number of points of `side`, or None if only calling `side` would tell."""
+        """Return the number of points of `side`, or None if it is not known in advance."""
         return None

@@ -1,4 +1,4 @@
-"""The metric space of an agent in the form of the kernels."""
+"""The metric space of an agent, as arrays that the kernels read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GRID = "(low, high, number of points, 1 if whole)"  # columns of a side's `grid`
 
 
 class Space:
-    """A finite metric space of (state, action) pairs in the form of the kernels.
+    """A finite metric space of (state, action) pairs, as arrays that the kernels read.
 
     For a `Product`, `distances` and `action_distances` are the matrices of states and actions. For
     `Pairs`, `distances` is the matrix of all pairs. The index of a pair is state * n_actions +
@@ -131,7 +131,7 @@ class Space:
         return [metric.distances, np.zeros((1, 1))]
 
     def _has_positive_distance(self) -> bool:
-        """Return whether any distance is positive, even if multiplying it by a scale gives 0."""
+        """Return whether any distance is positive before scaling, which may round it to 0."""
         if isinstance(self.metric, Pairs):
             return bool(self.metric.distances.any())
         sides = zip((self.states, self.actions), self.metric.scale, strict=True)
@@ -149,7 +149,7 @@ class Space:
 
     @property
     def reach(self) -> float:
-        """The diameter d_max in the form of the kernels: divided by `unit`, to the power p."""
+        """The diameter d_max as the kernels store it: divided by `unit`, to the power p."""
         along, across = float(self.distances.max()), float(self.action_distances.max())
         return along + across if self.power > 0.0 else max(along, across)
 
@@ -161,7 +161,7 @@ class Space:
     def pair_distances(
         self, states: Any, actions: Any, other_states: Any, other_actions: Any
     ) -> Floats:
-        """Return distances of pairs in the form of the kernels. Arrays of indices are broadcast."""
+        """Return distances of pairs as the kernels store them. Arrays of indices are broadcast."""
         if not self.is_product:
             return np.asarray(
                 self.distances[

@@ -26,7 +26,7 @@ def corners(axes: Axes, unit: Floats) -> Floats:
 def in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
     """Convert borders from the unit cube to the environment's units.
 
-    A border is the smallest number that `kernels.to_unit` maps to the border or above it.
+    The result is the smallest number that `kernels.to_unit` maps to the border or above it.
     """
     low, width, n_values = axes[:, LOW], axes[:, WIDTH], axes[:, ATOMS]
     # On an axis of integers, `low` is a half-integer, so borders are exact half-integers.

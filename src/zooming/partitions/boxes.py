@@ -106,8 +106,8 @@ class BoxTable(Table):
     def set_due(self) -> None:
         """Set the number of visits at which each active ball is due.
 
-        It is (1 / diameter)^2, or what the split rule says. All balls of an initial partition have
-        the same diameter.
+        It is (1 / diameter)^2, or the number that the split rule returns. All balls of an initial
+        partition have the same diameter.
         """
         n, end = self.rows_in_use, n_roots(self.core)
         low, high = np.zeros((1, len(self.axes))), np.array([[1 / n for n in self.axes.n_values]])
@@ -214,7 +214,7 @@ class BoxTable(Table):
         return {}
 
     def _handle_of_more(self, more: dict[str, Any]) -> Any:
-        """Return the handle of the subclass's arrays. `more` replaces attributes."""
+        """Return the handle of the subclass's arrays. Arrays in `more` replace its attributes."""
         return _NOTHING
 
     def copy(self) -> BoxTable:

@@ -193,7 +193,10 @@ class CellTable:
         )
 
     def prepare(self, n_episodes: int) -> None:
-        """Make a plan if one is due, and reserve room for `n_episodes`, or until the next plan."""
+        """Make a plan if one is due. Reserve room for samples until the next plan.
+
+        The room is for at most `n_episodes` episodes.
+        """
         if self.is_due:
             self.refit()
         n_coming = min(n_episodes, int((self.core["due"] - self.core["n_episodes"])[0]))
@@ -306,7 +309,10 @@ class CellTable:
 
 
 def _places(axes: Axes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the kind of each axis and its number of places, see `kernels.plan_layout`."""
+    """Return the kind of each axis, and the number of integers that store its coordinates.
+
+    `kernels.plan_layout` describes both.
+    """
     kinds = np.full(len(axes), layout.SMOOTH, np.int64)
     units = np.full(len(axes), layout.UNITS, np.int64)
     for j in range(len(axes)):

@@ -64,7 +64,7 @@ def number_rows(columns: Iterable[NDArray[Any]]) -> NDArray[np.int64]:
 
 
 def join(numbers: Floats, group: NDArray[np.int64], n_groups: int) -> Floats:
-    """Return weight, mean and spread of each group of samples. `group` is the group of each."""
+    """Return weight, mean and spread of each group. `group` has the group of each sample."""
     weight = np.bincount(group, numbers[:, WEIGHT], n_groups)
     mean = np.bincount(group, numbers[:, WEIGHT] * numbers[:, MEAN_REWARD], n_groups) / weight
     away = numbers[:, MEAN_REWARD] - mean[group]

@@ -20,7 +20,7 @@ from zooming.validation import Floats
 
 @dataclass(frozen=True)
 class View:
-    """The axes of a space in the form that plots use.
+    """Names, ends and kinds of the axes of a space, for plots.
 
     `low` and `high` are the first and the last value of each axis, in the environment's units.
     `is_whole` is true for axes of integers, `matters` for axes with positive weight.
@@ -65,10 +65,10 @@ class View:
         )
 
     def first(self, kind: str, n: int = 1) -> list[int]:
-        """Return the first `n` axes of a kind ("state" or "action") worth drawing.
+        """Return the first `n` axes of a kind ("state" or "action") to draw.
 
-        These are axes that matter and have more than one value. If there is none, return the first
-        axis of the kind.
+        Axes that do not matter or have a single value are left out. If no axis remains, return the
+        first axis of the kind.
         """
         found = [i for i, name in enumerate(self.names) if name.startswith(kind)]
         telling = [i for i in found if self.matters[i] and self.low[i] < self.high[i]]
@@ -153,7 +153,7 @@ class Cut:
 
 
 def view_of(axes: Any) -> View:
-    """Return names, ends and kinds of an agent's axes in the form that plots use."""
+    """Return the `View` of an agent's axes: their names, ends and kinds, for plots."""
     is_whole, matters = (
         (kind != INTERVAL for kind in axes.kinds),
         (weight > 0 for weight in axes.weights),
@@ -166,7 +166,7 @@ def most_visited(
 ) -> Floats | None:
     """Return the center of the most visited ball, or None if no ball was visited.
 
-    Of several such balls, the deepest is chosen.
+    If several balls are visited equally often, choose the deepest.
     """
     if not n_visits.any():
         return None

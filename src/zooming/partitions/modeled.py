@@ -21,7 +21,7 @@ _STORED = ("plan", "model", "counts", "values")
 class Estimates(NamedTuple):
     """The model's estimates for the active balls of a step, in the order of `partition(step)`.
 
-    The cells of next states are those of the finest grid. Their corners are in the unit cube.
+    Next states are counted in the cells of the finest grid. Corners of cells are in the unit cube.
     """
 
     n_visits: NDArray[np.int64]  # [n_balls]
@@ -62,7 +62,10 @@ class ModelTable(BoxTable):
         lipschitz: float | None = None,
         borders: list[Floats] | None = None,
     ) -> None:
-        """Begin the model of the first partition. `borders` are those of a net's state axes."""
+        """Initialize the model on the first partition.
+
+        `borders` are the borders of a net along its state axes.
+        """
         self.plan["is_full"], self.plan["is_monotone"] = is_full, is_monotone
         self.plan["lipschitz"] = np.inf if lipschitz is None else lipschitz
         self._set_steps()

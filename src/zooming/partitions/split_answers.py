@@ -139,7 +139,10 @@ def cuts(rule: Any, ball: Ball, axes: Floats) -> tuple[int, Floats]:
 
 
 def _check_cut(where: Any, low: float, high: float, n_values: float, said: str) -> float:
-    """Return the cut, moved inward if one of the two parts would be empty."""
+    """Return the cut, moved inward if one of the two parts would be too small.
+
+    Raise ConfigurationError if it is outside the side. `said` is the beginning of the message.
+    """
     is_number = isinstance(where, (int, float, np.number)) and not isinstance(where, bool)
     if not (is_number and low < where < high):
         raise ConfigurationError(

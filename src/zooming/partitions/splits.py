@@ -31,8 +31,8 @@ KEPT = {  # bonus rule -> names of its statistics
 class Ball:
     """A ball as a `TreeRule` sees it: a box of the unit cube, with the agent's statistics.
 
-    The statistics include the visits of its ancestors. So a new ball has those of its parent. The
-    points that were played are not stored.
+    The statistics include the visits of its ancestors. So a new ball begins with
+    its parent's statistics. The points that were played are not stored.
 
     Attributes
     ----------
@@ -78,8 +78,8 @@ class Ball:
 class Rule(Protocol):
     """A split rule that sees the sides of a ball and halves axes.
 
-    A ball is the box of the unit cube from `low` to `high`, one coordinate per axis, the state's
-    first.
+    A ball is the box of the unit cube from `low` to `high`, with one coordinate per axis, state
+    axes first.
 
     Examples
     --------
@@ -163,8 +163,8 @@ class TreeRule(Protocol):
     def cuts(self, ball: Ball) -> Iterable[int | str | tuple[int | str, float]]:
         """Return where to cut the ball.
 
-        If there are several cuts, all are made: two cuts make four balls. If there is none, the
-        ball stays as it is, and the agent calls `due_at` again. A number above `ball.n_visits` then
+        If there are several cuts, all are made: two cuts make four balls. If there is no cut, the
+        ball is not split, and the agent calls `due_at` again. A number above `ball.n_visits` then
         says when it calls `cuts` next. A cut is not made if a ball would have more than 40 + 18
         n_action cuts along action axes above it.
 

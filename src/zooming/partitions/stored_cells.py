@@ -24,10 +24,13 @@ def check_form(name: str, given: NDArray[Any], wanted: NDArray[Any]) -> None:
 def check_bins(
     bins: NDArray[Any], edges: NDArray[Any], units: NDArray[np.int64], most_cells: int
 ) -> None:
-    """Raise ValueError if bins and edges are not a grid on axes with `units` places each."""
+    """Raise ValueError if bins and edges are not a valid grid.
+
+    `units` is the number of places of each axis, see `kernels.plan_layout`.
+    """
     check_form("bins", bins, units)
     if (bins < 1).any() or (bins > units).any():
-        raise ValueError("the bins of an axis are none, or more than its places")
+        raise ValueError("an axis has no bins, or more bins than places")
     check_form("edges", edges, np.zeros((len(bins), int(bins.max()) + 1), np.int64))
     for row, n_bins, n_units in zip(edges, bins, units, strict=True):
         used = row[: n_bins + 1]

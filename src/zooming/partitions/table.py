@@ -1,4 +1,4 @@
-"""The interface of a ball table: what a `QLearner` needs from boxes or balls of a metric.
+"""The interface of a ball table, which a `QLearner` uses for boxes and for balls of a metric.
 
 A table has the balls of one agent for all steps. Points are flat vectors, as `Axes.flat_state` and
 `Axes.flat_action` return them. A method that reads points answers with a code and a payload.
@@ -8,8 +8,7 @@ longer.
 
 - FINE, row: the ball that was found or updated;
 - DUE, row: the ball was updated and must be split by `split(row)`;
-- BAD_STATE, i: number i of (state, action, next state) is not a point of its axis, and nothing
-  was changed;
+- BAD_STATE, i: coordinate i of (state, action, next state) is invalid, and nothing was changed;
 - WRONG_SIZE (`act`, `update`, `next_step`): a vector has another length, and nothing was changed;
 - NOT_PLAYED (`next_step`): the table did not play the last action, and nothing was changed.
 """
@@ -71,10 +70,10 @@ class Table(ABC):
         """
 
     def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> int:
-        """Select as in training: with the table's own ties, rule and random numbers.
+        """Select a ball and write its action, as in training. Return the code.
 
-        With `keeps`, `next_step` can continue from here. Return the code; the payload is in
-        `payload`.
+        Ties, action rule and random numbers are the table's own. The payload is in `payload`. With
+        `keeps`, the choice is stored, and `next_step` continues from it.
         """
         return self._act(self.handle, step, state, action, keeps)
 
@@ -90,7 +89,7 @@ class Table(ABC):
     ) -> tuple[int, int]:
         """Write the action of the best ball for each (step, state) into `actions`.
 
-        Return (-1, -1), or (k, i) if number i of state k is not a point of its axis.
+        Return (-1, -1), or (k, i) if coordinate i of state k is invalid.
         """
         for k, step in enumerate(steps.tolist()):
             code, i = self.select(
@@ -116,8 +115,8 @@ class Table(ABC):
     ) -> int:
         """Apply the update rule to the ball of (state, action). Return the code.
 
-        The payload is in `payload`. `next_value` is V of the next state if the caller knows it,
-        else NaN.
+        The payload is in `payload`. If `next_value` is not NaN, it is used as V of the next
+        state.
         """
         while True:
             code = self._update(

@@ -51,7 +51,7 @@ class TreeTable(BoxTable):
         write_rows(self.rows, core, stats, self.axes.table, 0, self.rows_in_use)
 
     def is_due(self, row: int) -> bool:
-        """Return False: the kernels split every due ball, so none is left for Python."""
+        """Return False: the kernels split every due ball, so Python has nothing to split."""
         return False
 
     def q_values(self, step: int, rows: Any) -> Any:

@@ -193,7 +193,7 @@ class Partition:
         return self.view().values((low + high) / 2 if found is None else found)
 
     def view(self) -> View:
-        """Return the axes in the form that plots use."""
+        """Return the `View` of the axes: their names, ends and kinds, for plots."""
         is_whole = tuple(kind != INTERVAL for kind in self.kinds) or (False,) * len(self.names)
         matters = tuple(weight > 0 for weight in self.weights) or (True,) * len(self.names)
         half = 0.5 * np.array(is_whole)  # a ball of integers ends 1/2 above its last value

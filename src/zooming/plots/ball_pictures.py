@@ -164,9 +164,9 @@ def balls(
 
 
 def _view(found: Balls, points: list[NDArray[np.float64]]) -> View:
-    """Return the axes of the pairs in the form that plots use.
+    """Return the `View` of the axes of the pairs.
 
-    An axis of consecutive integers counts as discrete.
+    An axis whose points are consecutive integers is treated as discrete.
     """
     low, high = (np.array([values[k] for values in points]) for k in (0, -1))
     is_whole = tuple(

@@ -30,7 +30,7 @@ def label_groups(groups: Any, kind: type) -> dict[str, Any]:
 
 
 def as_runs(group: Group) -> Runs:
-    """Convert the runs of one agent to `Runs`: histories, returns, or `Runs` already."""
+    """Convert the histories or returns of one agent to `Runs`. Return `Runs` unchanged."""
     if isinstance(group, Runs):
         return group
     if isinstance(group, Sequence) and any(isinstance(one, History) for one in group):

@@ -100,7 +100,7 @@ def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
 def panels(ax: Any, n_rows: int, n_columns: int, size: tuple[float, float] = (2.7, 2.4)) -> Any:
     """Return an array [n_rows, n_columns] of Axes.
 
-    They are new, the given ones, or made by dividing the given one.
+    If `ax` is None, make them in a new figure. If `ax` is a single Axes, divide it.
     """
     if ax is None:
         with drawing(None) as first:

@@ -219,7 +219,7 @@ def set_ticks(axis: Any, view: View, i: int, value_names: ValueNames | None) -> 
 
 
 def names_of_values(view: View, i: int, value_names: ValueNames | None) -> Sequence[Any] | None:
-    """Return the names of the values of an axis, or None if it has none."""
+    """Return the names of the values of an axis, or None if its values have no names."""
     found = None
     for axis, names in (value_names or {}).items():
         k = view.index(axis, "value_names")

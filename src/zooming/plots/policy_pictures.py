@@ -170,7 +170,7 @@ class Picture:
     def _span(self, action: int) -> tuple[float, float]:
         """Return the range of an action axis.
 
-        If it is unbounded, return that of the drawn actions.
+        An infinite end is replaced by the smallest or the largest drawn action.
         """
         low, high = float(self.view.low[action]), float(self.view.high[action])
         played = np.concatenate([drawn.actions[:, action - self.n_state] for drawn in self.drawn])
@@ -247,9 +247,9 @@ class Picture:
         return [(low - by, high + by) for (low, high), by in zip(self.ends, half, strict=True)]
 
     def _colors(self, action: int) -> tuple[Any, Any, tuple[list[float], list[str]] | None]:
-        """Return norm, colormap, and (ticks, labels) of an action axis.
+        """Return (norm, colormap, ticks) of an action axis. `ticks` is (values, labels).
 
-        The last is None for many values.
+        `ticks` is None for a continuous axis, and for one with many values.
         """
         import matplotlib as mpl
         from matplotlib.colors import BoundaryNorm, ListedColormap, Normalize

@@ -243,7 +243,7 @@ def memory_against_regret(
 
 
 def _regrets(group: Runs | Sequence[Regret], expected: bool) -> Sequence[Regret]:
-    """Return the regrets of one agent. They have exact values if `expected`, otherwise not."""
+    """Return the regrets of one agent: with exact values if `expected`, without them if not."""
     if isinstance(group, Runs):
         regrets = group.regrets(expected=expected)
     else:

@@ -24,7 +24,7 @@ def rules(found: Rules, step: int | None = None, ax: Any = None) -> Any:
     """Draw the rules of a policy: one picture per step and action axis.
 
     Over one state axis, each rule is a bar at the height of its action. A thin line shows the
-    policy that the rules stand for. Over more state axes, each rule is a box in the plane of the
+    policy that the rules replace. Over more state axes, each rule is a box in the plane of the
     first two axes, with its action as number and color. The other axes are cut in their middle.
     Rules that the agent is less sure of are paler.
 

@@ -1,4 +1,4 @@
-"""Read the feasible actions from an environment's `info`, in the form of the kernels.
+"""Read the feasible actions from an environment's `info`, as arrays that the kernels read.
 
 `info["action_mask"]` has the form of Gymnasium's `action_space.sample(mask=...)`: an array for
 Discrete, one array per component for MultiDiscrete, 0, 1 or 2 (either) per entry for MultiBinary,
@@ -58,7 +58,7 @@ class Feasible:
 def has_mask(info: Any) -> bool:
     """Return whether an info dict restricts actions.
 
-    This fast check comes first, as most do not.
+    Call this fast check first: most info dicts do not restrict actions.
     """
     return bool(info) and (MASK in info or LEAST in info or MOST in info)
 
@@ -94,7 +94,7 @@ def split_info(info: Any, n: int, is_batch: bool) -> list[Mapping[str, Any] | No
 
 
 def _row_of(infos: Mapping[str, Any], k: int, n: int) -> dict[str, Any]:
-    """Return the entries of environment k. Where the entry `_key` is false, it gave none."""
+    """Return the info of environment k. An entry is left out if its flag `_key` is false."""
     found = {}
     for key, value in infos.items():
         if key.startswith("_") and key[1:] in infos:
@@ -138,9 +138,9 @@ def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
 
 
 def _read_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
-    """Return what a valid mask of a Discrete action allows, or None in all other cases.
+    """Return the actions that a valid mask of a Discrete action allows: a fast path of `feasible`.
 
-    This is a fast path of `feasible`.
+    Return None if the fast path does not apply.
     """
     if not isinstance(axes.action_space, gym.spaces.Discrete) or LEAST in info or MOST in info:
         return None

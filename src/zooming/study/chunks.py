@@ -154,7 +154,7 @@ def prefix_errors(
 ) -> Iterator[None]:
     """Prefix the errors of the `with` block with `where`.
 
-    If a message names an option in Python's syntax, append the syntax of a study for it.
+    If a message tells the user to set an option in Python, append how to set it in a study.
     """
     try:
         yield

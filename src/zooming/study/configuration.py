@@ -144,7 +144,7 @@ class Configuration:
         )
 
     def _block(self, problem: Problem, agent: AgentChoice) -> int:
-        """Return the number of seeds of a chunk. Long runs have fewer.
+        """Return the number of seeds of a chunk. Chunks of long runs have fewer seeds.
 
         It is 1 for an environment of the user's own, and for a rival that takes seconds or minutes
         per run.

@@ -128,7 +128,7 @@ def _drain(
 
 
 class _Attempts:
-    """Counts how often each chunk was lost with its worker. Raises an error at MOST_ATTEMPTS."""
+    """Count how often each chunk was lost with its worker. Raise an error at MOST_ATTEMPTS."""
 
     def __init__(self) -> None:
         self._lost: dict[str, int] = {}

@@ -29,7 +29,7 @@ HOW = (
 
 
 def split_id(env_id: str) -> tuple[str | None, str]:
-    """Split `module:Id` into (module, Id). The module is None if there is none.
+    """Split `module:Id` into (module, Id). For a plain `Id`, the module is None.
 
     >>> split_id("shop:Shop-v0"), split_id("Pendulum-v1")
     (('shop', 'Shop-v0'), (None, 'Pendulum-v1'))
@@ -41,8 +41,8 @@ def split_id(env_id: str) -> tuple[str | None, str]:
 def import_named(module: str) -> None:
     """Import a module that a user named, from the current folder or an installed one.
 
-    The current folder is put at the front of `sys.path`, as `python -m` does. The installed command
-    would not do so.
+    The current folder is put at the front of `sys.path`. `python -m` does the same, but the
+    installed command `zooming` does not.
     """
     if not all(part.isidentifier() for part in module.split(".")):
         raise ConfigurationError(

@@ -24,7 +24,7 @@ def find_optima(store: Store) -> Optima:
 
 
 def _solve(problem: Problem, precision: str, is_strict: bool) -> StoredOptimum | None:
-    """Solve a problem. Return None if that is impossible or fails, unless `is_strict`."""
+    """Solve a problem. If that fails, return None, or raise the error if `is_strict`."""
     try:
         modules.find_id(problem.env_id)
         optimal = problem.optimal(precision)

@@ -8,8 +8,8 @@ from concurrent.futures import ProcessPoolExecutor
 def stop_workers(pool: ProcessPoolExecutor) -> None:
     """Cancel waiting tasks, and end the workers at once.
 
-    Python 3.14 has a method for it. Before, a pool keeps its processes in `_processes`. Without
-    either, running tasks are waited for, which is slower but correct.
+    Pools have a method for this from Python 3.14 on. In earlier versions, the processes are in
+    `_processes`. If a pool has neither, wait for the running tasks, which is slower but correct.
     """
     if hasattr(pool, "terminate_workers"):
         pool.terminate_workers()

@@ -45,8 +45,8 @@ def metric_q(
     """Return a MetricQ agent whose metric is given by name, for the command line.
 
     `metric` is "linf", "l1" or "l2" on boxes, and "discrete" on finite spaces. `combine` (by
-    default the same norm) and `scale` are arguments of `metrics.Product`. `tries` is that of
-    `metrics.Greedy`. The other options are those of MetricQ.
+    default the same norm) and `scale` are arguments of `metrics.Product`. `tries` is an
+    argument of `metrics.Greedy`. All other options are passed to MetricQ.
 
     >>> import gymnasium as gym
     >>> metric_q(gym.make("zooming/Oil-v0"), "l2", points_per_axis=9).metric.states

@@ -14,7 +14,7 @@ class Stopped(Exception):
 
     def __init__(self, done: int, total: int, code: int) -> None:
         so_far = f" after {done} of {total} runs" if total else ""
-        super().__init__(f"stopped{so_far}; what is finished is kept")
+        super().__init__(f"stopped{so_far}; finished runs are kept")
         self.code = code
 
 

@@ -133,7 +133,7 @@ class Store:
         return bool(found) and found <= {chunk.name for chunk in self.configuration.chunks()}
 
     def _write_manifest(self) -> None:
-        """Write the manifest. If it exists with other versions, add this machine's, and warn."""
+        """Write the manifest. If it names other versions, add those of this machine and warn."""
         manifest = self.folder / MANIFEST
         versions = {name: version(name) for name in ("numpy", "numba", "gymnasium")}
         versions |= {"zooming": __version__, "python": platform.python_version()}
@@ -264,7 +264,7 @@ class Store:
         files.write_atomically(self.folder / OPTIMA, content)
 
     def write_tables(self, optima: Optima) -> None:
-        """Write results.parquet and curves.parquet from all chunks, unless they are unchanged."""
+        """Write results.parquet and curves.parquet from all chunks, if the content has changed."""
         pl = _polars()
         results, curves = [], []
         for chunk in self.configuration.chunks():

@@ -122,7 +122,7 @@ def read_optima(path: Path, configuration: Configuration) -> Optima | None:
 
 
 def _optimum_settings(configuration: Configuration) -> dict[str, dict[str, Any]]:
-    """Return the settings that each optimum depends on, in the form that JSON restores."""
+    """Return the settings that each optimum depends on, as JSON values."""
     found: dict[str, dict[str, Any]] = {
         problem["name"]: {
             "env_id": problem["env_id"],

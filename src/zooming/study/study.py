@@ -89,8 +89,8 @@ class Study:
     optimum
         Precision of the optima: "fine", or "rough" for half the resolution.
     valued
-        Number of runs of each agent whose policies are valued exactly, for the expected regret. It
-        takes about as long again as such a run.
+        Number of runs of each agent whose policies are valued exactly, for the expected regret.
+        Valuing a run takes about as long as the run itself.
     value_episodes
         Number of episodes on which the final policy of every run is valued, without learning.
         `results.parquet` then has a column `final_value`. 0 values none.

@@ -1,4 +1,4 @@
-"""Conformance test for agents: for those of this package, and for your own."""
+"""Conformance test for agents, of this package or your own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def check_agent(
 
     By default, three environments are used: a compiled one; one in Python whose states and actions
     have different dimensions and units; and one in Python with mixed spaces and feasible actions.
-    In the last two, episodes may end early, and an agent may refuse them with ConfigurationError.
+    In the last two, episodes may end early. An agent may refuse these two environments with
+    ConfigurationError.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def check_agent(
     >>> import zooming
     >>> checked = zooming.check_agent(zooming.AdaptiveQ)
     >>> print(checked.kept[3])
-    a seed repeats (zooming/Ambulance-v0)
+    two agents with the same seed do the same (zooming/Ambulance-v0)
     >>> class Forgetful(zooming.AdaptiveQ):
     ...     def predict(self, *args, **options):
     ...         self.table.core["random"] += 1

@@ -24,7 +24,7 @@ from zooming.testing.tools import EPISODES, Broken, Skipped, Trial, as_bytes, kn
 
 
 def _has_the_surface(trial: Trial) -> None:
-    """an agent has the surface: learn, act, update, predict, horizon, n_balls, nbytes."""
+    """an agent has learn, act, update, predict, horizon, n_balls and nbytes."""
     agent = trial.agent()
     for name in ("learn", "act", "update", "predict"):
         require(callable(getattr(agent, name, None)), f"it has no method {name}")
@@ -37,7 +37,7 @@ def _has_the_surface(trial: Trial) -> None:
 
 
 def _plays_inside(trial: Trial) -> None:
-    """act and predict give actions of the action space, also before any learning."""
+    """act and predict return actions of the action space, also before any learning."""
     agent = trial.agent()
     for _ in range(2):
         for step in range(agent.horizon):
@@ -58,7 +58,7 @@ def _plays_inside(trial: Trial) -> None:
 
 
 def _tells_what_happened(trial: Trial) -> None:
-    """learn(n) gives a history with the returns and the numbers of balls of n episodes."""
+    """learn(n) returns a history with the returns and the numbers of balls of n episodes."""
     agent = trial.agent()
     history = agent.learn(3)
     require(
@@ -71,13 +71,13 @@ def _tells_what_happened(trial: Trial) -> None:
 
 
 def _repeats(trial: Trial) -> None:
-    """a seed repeats."""
+    """two agents with the same seed do the same."""
     one, other = trial.agent(), trial.agent()
     trial.require_same(one, other, one.learn(EPISODES), other.learn(EPISODES))
 
 
 def _predicts_without_a_trace(trial: Trial) -> None:
-    """predict changes nothing, and repeats."""
+    """predict changes nothing, and a second call gives the same action."""
     asked, left_alone = trial.agent(), trial.agent()
     for _ in range(2):
         require(
@@ -90,7 +90,7 @@ def _predicts_without_a_trace(trial: Trial) -> None:
 
 
 def _predicts_in_batches(trial: Trial) -> None:
-    """predict takes a batch, one step per environment as state, and obeys episode_start."""
+    """predict accepts a batch, with one step per environment as state, and obeys episode_start."""
     agent = trial.agent()
     agent.learn(EPISODES)
     batch, observations = trial.batch(), trial.observations()
@@ -151,7 +151,7 @@ def _stops(trial: Trial) -> None:
 
 
 def _saves(trial: Trial) -> None:
-    """save, load, continue equals never having stopped."""
+    """an agent that is saved and loaded continues as if it had never stopped."""
     saved, never_stopped = trial.agent(), trial.agent()
     if not hasattr(saved, "save"):
         raise Skipped("it cannot be saved")
@@ -269,7 +269,7 @@ def _plays_what_is_feasible(trial: Trial) -> None:
 
 
 def _leaves_inputs_alone(trial: Trial) -> None:
-    """the arrays that come in stay as they are."""
+    """an agent does not change the arrays that it is given."""
     agent = trial.agent()
     for observation in trial.observations():
         before, action = as_bytes(observation), agent.act(0, observation)
@@ -301,7 +301,7 @@ def _stays_within_its_balls(trial: Trial) -> None:
 
 
 def _leaves_global_generators_alone(trial: Trial) -> None:
-    """the global generators are never touched."""
+    """an agent never uses the global random generators."""
     before = _global_generators()
     agent = trial.agent()
     agent.learn(EPISODES)

@@ -253,7 +253,7 @@ def _form_fault(action: Any, space: Any, place: str = "") -> str | None:
         )
         if not (isinstance(given, dict) and set(given) == set(parts)):
             name = type(space).__name__
-            return f"{place} gave {action!r}, which has not the parts {list(parts)} of a {name}"
+            return f"{place} gave {action!r}, whose parts are not the {list(parts)} of a {name}"
         faults = (_form_fault(given[key], part, f"{place}[{key!r}]") for key, part in parts.items())
         return next((fault for fault in faults if fault is not None), None)
     kind, name = (

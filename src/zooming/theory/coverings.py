@@ -102,8 +102,8 @@ def packing_number(radius: float, sides: Sequence[float], metric: str = "linf") 
     """Return the largest number of points at pairwise distance r or more. [SBY19 Def. 2.2]
 
     It is exact for the metrics for which `covering_number` is exact, and otherwise an upper bound.
-    A cell of diameter below r contains at most one such point, so the bound counts cells again.
-    Under "linf" a grid attains it.
+    A cell of diameter below r contains at most one of the points, so their number is at most the
+    number of cells. Under "linf" a grid attains it.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ def bonus(
 ) -> float:
     """Return b(t) = 2 sqrt(H^3 iota / t) + 4 L d_max / sqrt(t). [SBY19 eq. 4]
 
-    The constants are those that Lemmas E.5 and E.6 prove.
+    Lemmas E.5 and E.6 prove these constants.
 
     Parameters
     ----------

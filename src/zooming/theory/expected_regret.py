@@ -9,10 +9,10 @@ from zooming.theory.regret_bounds import regret_bound, regret_exponent_bound
 
 
 def expected_regret_delta(episodes: int, dimension: float) -> float:
-    """Return delta = K^(-1/(d+2)), the failure probability for the expected regret. [SBY19 sec.
+    """Return delta = K^(-1/(d+2)), the failure probability for the expected regret.
 
-    4.1] Runs in which the bound fails then cost at most delta H K = H K^((d+1)/(d+2)) on average.
-    This is the rate of the bound.
+    Runs in which the bound fails then cost at most delta H K = H K^((d+1)/(d+2)) on average. This
+    is the rate of the bound. [SBY19 sec. 4.1]
 
     Parameters
     ----------

@@ -63,8 +63,8 @@ def metric_lower_bound(
         constant H inf over r0 of K r0 / log(K) + sum of N_r / r over the radii r >= r0
 
     No algorithm has less expected regret on all problems of a space with d_max = 1. The paper does
-    not give the constant. For one step, the paper prints C_0 inf (K r0 + sum of N_r log(K) / r),
-    which is then divided by log(K). H bandits in sequence have H times the regret.
+    not give the constant. For one step, the paper prints C_0 inf (K r0 + sum of N_r log(K) / r).
+    Here this is divided by log(K). H bandits in sequence have H times the regret.
 
     Parameters
     ----------

@@ -28,8 +28,9 @@ class AdaptiveMB(ModelLearner):
     planning : {"full", "one-step"}, default "full"
         Plan for all balls after each episode, or for each ball when it is visited.
     monotone : bool, default False
-        Forbid that Q and V rise, as in the paper. A large ball averages over its best point, so
-        its Q may be too low. With a small bonus, `monotone` would keep its children too low.
+        Forbid that Q and V rise, as in the paper. A large ball averages good and bad points, so its
+        Q may be too low for the best one. With a small bonus, `monotone` would keep the Q of its
+        children too low.
     lipschitz : float, optional
         Smooth V so that it changes by at most this much per distance. By default no smoothing.
     split_factor : float, default 1.0

@@ -96,10 +96,10 @@ def _constants(agent: QLearner, partitions: list[Partition]) -> tuple[float, flo
 def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
     """Check the conditions of the theorem on nested schemes, and warn if one is violated.
 
-    The theorem holds for any constants c1 and c2, but its bound says nothing if they are far from
-    1. A rule that splits too early, too late or along one axis only has such constants. So they
-    must be within a factor of ten of 1, and the aspect ratio within a factor of LARGEST_ASPECT of
-    the root's.
+    The theorem holds for any constants c1 and c2, but its bound is useless if they are far from 1.
+    This happens if a rule splits too early, too late or along one axis only. So the check requires
+    that c1 and c2 are within a factor of ten of 1, and the aspect ratio within a factor of
+    LARGEST_ASPECT of the root's aspect ratio.
     """
     rule = agent.split if isinstance(agent.split, str) else type(agent.split).__name__
     root = agent.axes.table[:, WEIGHT][agent.axes.table[:, WEIGHT] > 0]
@@ -123,7 +123,7 @@ def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
 
 
 def _is_limited(agent: AdaptiveQ) -> bool:
-    """Return whether `max_balls` prevents a split that the rule asks for."""
+    """Return whether `max_balls` prevents a split that is due by the rule."""
     table, n = agent.table, agent.table.rows_in_use
     if isinstance(agent.split, str):
         return bool(agent.n_balls + 2 ** int(table.core["split_axes"][0]) - 1 > _max_balls(agent))
@@ -181,7 +181,7 @@ def _separation(partitions: list[Partition]) -> Law:
             return Law(
                 "separation",
                 False,
-                f"{_ball_text(p, i)} has another of its radius nearer than its radius",
+                f"{_ball_text(p, i)} is nearer than its radius to another ball of that radius",
             )
     return Law("separation", True, "centers of equal radius are at least a radius apart")
 

@@ -46,7 +46,7 @@ def pair_text(agent: MetricQ, state: int, action: int) -> str:
 
 
 def check_covering(agent: MetricQ, rows: NDArray[Any]) -> Law:
-    """Check that each pair belongs to the smallest ball that holds it; of equal balls, the oldest.
+    """Check that each pair belongs to the smallest ball around it; if several, to the oldest.
 
     Also check the number of points that each ball stores, and the number of active balls.
     """
@@ -167,7 +167,7 @@ def check_centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
 
 
 def _center_distances(space: Space, ones: NDArray[Any], others: NDArray[Any]) -> Floats:
-    """Return the distances between centers [ones, others], in the form that the kernels use."""
+    """Return an array [ones, others] of distances between centers, as the kernels store them."""
     first, second = (
         (both["state"].astype(np.int64), both["action"].astype(np.int64)) for both in (ones, others)
     )

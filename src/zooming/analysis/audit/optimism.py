@@ -16,7 +16,7 @@ def find_optimistic_bonus(
     """Return the bonus that guarantees optimism in this environment, or None.
 
     A `Doubling` is unwrapped first. `Exact` gives the guarantee if it accounts for the noise of
-    the rewards, or if there is none.
+    the rewards, or if the rewards have no noise.
     """
     inner = bonus.bonus if isinstance(bonus, Doubling) else bonus
     if isinstance(inner, Theory):

@@ -21,7 +21,7 @@ THRESHOLDS = np.linspace(0.0, 100.0, 101)  # of performance profiles
 
 @dataclass(frozen=True)
 class Record:
-    """Number of problems on which the reference is better than another agent, level, or worse."""
+    """Numbers of problems on which the reference beats another agent, is level, or loses."""
 
     better: int
     level: int
@@ -123,7 +123,7 @@ def standings(results: Sequence[Result], names: Sequence[str], reference: str) -
 
 
 def _record(theirs: Sequence[Result], ours: dict[str, Result]) -> Record | None:
-    """Return the record of the reference against an agent, by regret."""
+    """Count the problems on which the reference has less, equal or more regret than an agent."""
     differences = [
         paired(one.regret, ours[one.problem].regret)
         for one in theirs
@@ -139,8 +139,8 @@ def _record(theirs: Sequence[Result], ours: dict[str, Result]) -> Record | None:
 def losses(results: Sequence[Result], scales: dict[str, Scale], reference: str) -> list[Loss]:
     """Return the problems on which the reference has more regret than another agent.
 
-    Each names the agent with the least regret. The largest differences come first. All `results`
-    must have the same number of episodes.
+    Each entry names the agent with the least regret. The largest differences come first. All
+    `results` must have the same number of episodes.
     """
     found = []
     for name in scales:

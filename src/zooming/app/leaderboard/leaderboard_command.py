@@ -52,18 +52,18 @@ def leaderboard(
         quick: five problems, eight agents, 200 and 500 episodes, 5 seeds: about two minutes on two
             cores. Other options have priority.
         problems: names of the board (newsvendor, river-swim, oil, ...), presets (zooming list) or
-            Gymnasium ids, whose optimum can be solved. By default the twelve operations problems
-            and four of the paper.
+            Gymnasium ids of problems that zooming can solve. By default the twelve operations
+            problems and four of the paper.
         agents: names separated by commas, with settings after colons. The first one is compared
             with all others. By default auto, its relatives and the rivals.
         episodes: numbers of episodes, each with runs of its own. By default 200 500 2000 20000.
         seeds: number of runs of each agent on each problem. By default 20.
         deep_seeds: number of runs of agents that take minutes a run (sb3:...).
-        deep_episodes: leave these agents out of runs with more episodes than this.
-        long_seeds: number of runs of the other rivals with 10,000 episodes or more, because they
-            are driven from Python.
-        tuning_seeds: number of runs of each bonus that is tried for adaptive-q and net-q, on
-            other seeds. 0 leaves tuned agents out.
+        deep_episodes: largest number of episodes at which agents that take minutes a run play.
+        long_seeds: number of runs of the other rivals if a run has 10,000 episodes or more. They
+            are slow, because they run in Python.
+        tuning_seeds: number of runs for each value when the bonus of adaptive-q and net-q is
+            tuned. They use other seeds. 0 leaves tuned agents out.
         entropy: number from which the seeds are derived. Another number gives other seeds.
         engine: local (processes on this machine) or ray.
         workers: number of processes. By default one per core.
@@ -155,7 +155,7 @@ class _Runner:
         self._options = options
 
     def run(self, studies: Sequence[tuple[Study, str | Path]], what: str) -> None:
-        """Run studies. `what` is printed first and says what they are."""
+        """Run studies. First print `what`, a description of them."""
         if studies:
             print(what, flush=True)
         for first in range(0, len(studies), MOST_STUDIES):

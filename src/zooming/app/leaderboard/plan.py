@@ -1,8 +1,8 @@
 """Plan a leaderboard: its problems and agents, and one study for each cell.
 
-A cell is one agent on one problem for one number of episodes. Each cell is a study of its own. So
-another agent, problem or number of episodes in the same folder computes only what is new. The runs
-of 200, 500 and 2,000 episodes are separate, not the beginning of a longer run. There are two
+A cell is one agent on one problem for one number of episodes. Each cell is a separate study. So if
+an agent, a problem or a number of episodes is added to a folder, only its cells are computed. The
+runs of 200, 500 and 2,000 episodes are separate, not the beginning of a longer run. There are two
 reasons: some agents are told how many episodes they have, and a final policy after 200 episodes
 exists only in a run that ends there.
 
@@ -251,5 +251,5 @@ def group_of(problem: str) -> str:
 
 
 def default_agents(names: Sequence[str] = AGENTS) -> tuple[AgentChoice, ...]:
-    """Return those of the named agents that this version has."""
+    """Return the agents with these names. Leave out names that this version does not know."""
     return tuple(agent_named(name) for name in names if name in KNOWN)

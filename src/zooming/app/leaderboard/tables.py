@@ -164,7 +164,7 @@ def say_loss(one: Loss) -> str:
 
 
 def say_known(found: Sequence[Loss]) -> str:
-    """Return sentences on what the agents that beat the reference are told in advance."""
+    """Return sentences on prior knowledge of the problem that the winning agents were given."""
     agents = dict.fromkeys(one.agent for one in found)
     return " ".join(KNOWN[agent] for agent in agents if agent in KNOWN)
 

@@ -1,4 +1,4 @@
-"""Check claims of the paper about its figures on the runs, and give a verdict on each.
+"""Check the paper's claims about its figures against the runs, and return a verdict on each.
 
 Agents are compared seed by seed. A claim is confirmed if the whole 95 % interval is on its side,
 refuted if the whole interval is on the other side, and undecided otherwise. Claims about partitions
@@ -115,7 +115,7 @@ class FewerBalls(Claim):
         balls = f"{ours.mean():,.0f} balls against {theirs.mean():,.0f}"
         finding = (
             f"{balls}: {times.mean:.2f} ({times.low:.2f} to {times.high:.2f}) times fewer; "
-            f"{MUCH:g} counts as much."
+            f"the claim needs {MUCH:g}."
         )
         return Verdict(
             "the adaptive partition is much smaller.", sign(times, MUCH), finding, self.source
@@ -187,7 +187,7 @@ class NearOptimal(Claim):
         )
         finding = (
             f"It is {_interval_text(gap)} below the optimum of {evidence.optimal.return_:.3f}; "
-            f"{allowed:.3f} (1 %) counts."
+            f"the claim allows {allowed:.3f} (1 %)."
         )
         is_near = sign(Interval(-gap.mean, -gap.high, -gap.low), -allowed)
         return Verdict(f"{agent_text(self.agent)} is near-optimal.", is_near, finding, self.source)
@@ -208,7 +208,7 @@ class NobodyIsOptimal(Claim):
         finding = (
             f"Nearest to the optimum of {evidence.optimal.return_:.3f} is {agent_text(nearest)}, "
             f"{_interval_text(gaps[nearest])} below; "
-            f"more than {allowed:.3f} (1 %) counts."
+            f"the claim needs more than {allowed:.3f} (1 %)."
         )
         return Verdict(
             "no agent is optimal.",

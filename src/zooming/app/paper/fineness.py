@@ -70,9 +70,8 @@ class FinestAt(Claim):
         optimal = _optimal_path(evidence)[evidence.figure.step]
         finding = (
             f"It is finest at ({state:.2f}, {action:.2f}), {away.mean:.2f} ({away.low:.2f} to "
-            f"{away.high:.2f}) away; "
-            f"up to {AT:g} counts. The optimal policy is at ({optimal[0]:.2f}, {optimal[1]:.2f}) "
-            "there."
+            f"{away.high:.2f}) away; the claim allows {AT:g}. The optimal policy is at "
+            f"({optimal[0]:.2f}, {optimal[1]:.2f}) there."
         )
         holds = sign(Interval(-away.mean, -away.high, -away.low), -AT)
         return Verdict(
@@ -106,8 +105,8 @@ class FollowsOptimum(Claim):
         finding = (
             "The rank correlation of a ball's size and of what its points lose against the "
             f"optimum is {agreement.mean:.2f} "
-            f"({agreement.low:.2f} to {agreement.high:.2f}, {n_trained(evidence)} runs); above "
-            f"{FOLLOWS:g} counts."
+            f"({agreement.low:.2f} to {agreement.high:.2f}, {n_trained(evidence)} runs); the "
+            f"claim needs more than {FOLLOWS:g}."
         )
         return Verdict(
             "the partition follows the contours of Q*.",
@@ -146,7 +145,8 @@ def _compare_sizes(evidence: Evidence, near: NDArray[np.bool_], where: str, sour
     finding = (
         f"A ball there has {2 ** -halvings.mean():.0%} of the side of one at a random point, "
         f"which is {effect.mean:.1f} "
-        f"({effect.low:.1f} to {effect.high:.1f}) standard deviations; {EFFECT:g} counts."
+        f"({effect.low:.1f} to {effect.high:.1f}) standard deviations; the claim "
+        f"needs {EFFECT:g}."
     )
     return Verdict(f"the partition is finer {where}.", sign(effect, EFFECT), finding, source)
 

@@ -30,9 +30,9 @@ def final_returns(evidence: Evidence, name: str) -> Floats:
 
 
 def best_on_net(evidence: Evidence) -> float:
-    """Return the best return with actions on the net.
+    """Return the largest return of a policy whose actions are points of the net.
 
-    The problem must have x' = a without chance.
+    The problem must be deterministic with x' = a.
     """
     env, net = (
         evidence.figure.preset.make().unwrapped,
@@ -114,5 +114,5 @@ def allowed_gap(evidence: Evidence) -> float:
 
 
 def n_trained(evidence: Evidence) -> int:
-    """Return how many runs are trained again to look at their partitions."""
+    """Return how many runs are trained again, to examine their partitions."""
     return min(N_TRAINED, evidence.runs["adaptive"].n_seeds)

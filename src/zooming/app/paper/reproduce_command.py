@@ -115,7 +115,7 @@ def reproduce(
 
 
 def _findings(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of findings.json, or an empty one if there is no such file.
+    """Return the content of findings.json, or empty findings if there is no such file.
 
     Raise ConfigurationError if the file is damaged, or was written with other settings.
     """

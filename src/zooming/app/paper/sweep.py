@@ -49,7 +49,7 @@ class Evidence:
     entropy: int
 
     def agent(self, name: str, run: int, env: Any = None) -> Agent:
-        """Return the untrained agent of one evaluation run. `env` may wrap the environment."""
+        """Return the untrained agent of one evaluation run, on `env` if it is given."""
         problem_env = self.figure.preset.make() if env is None else env
         return self.choices[name].make(problem_env, seeds.derive_seed(self.entropy, f"run {run}"))
 

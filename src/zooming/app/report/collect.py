@@ -67,7 +67,7 @@ def collect(folder: Path, n_valued: int = 0) -> dict[str, Any]:
                 )
             else:
                 replays, unshown, cuts = [], [], []
-                made_by += f". It cannot be made again here, so that no run is replayed: {why_not}"
+                made_by += f". It cannot be made again here, so no run is replayed: {why_not}"
             problems.append({
                 "name": problem.name, "heading": extra.get("heading", problem.name),
                 "optimum": ours[0].optimum,

@@ -128,8 +128,8 @@ def _slice(balls: Partition, cut: Cut) -> tuple[list[list[float]], list[float]]:
 def q_star(optimal: Optimal, cuts: Sequence[Cut] = ()) -> dict[str, Any]:
     """Return Q* of each step on a grid along the axes of its cut.
 
-    Without cuts, the axes are the first of state and action. All other axes are fixed at the
-    middle.
+    Without cuts, use the first state axis and the first action axis. All other axes are fixed at
+    the middle.
     """
     env = optimal.grid.env
     n_state = env.state_box.shape[0]

@@ -7,8 +7,8 @@ ambulance goes there:
     x' = p,    r = -(move_cost d(x, a) + wait_cost d(a, p)),    p ~ calls.
 
 `env.unwrapped.distances` is d, for `zooming.metrics.Matrix`. If moving is free, the best node is
-the median of the calls, and V* = -H wait_cost min_a E d(a, p). The rule looks one call ahead. Its
-number scales the cost of the way to the node.
+the median of the calls, and V* = -H wait_cost min_a E d(a, p). The rule looks one call ahead. It
+has one number, the factor of the cost of the way to the node.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def newsvendor_given(
 def newsvendor_law(
     state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
 ) -> None:
-    """Fill in the Poisson law of the demand. More than the capacity counts as the capacity."""
+    """Fill in the Poisson law of the demand, cut off at the capacity."""
     fill_poisson(params[_MEANS + step], weights)
 
 
@@ -149,7 +149,7 @@ class Newsvendor(GalleryEnv):
         )
 
     def level(self) -> float:
-        """Return the newsvendor's level, the critical fractile of the mean demand over all days."""
+        """Return the order-up-to level y*, for a demand that has the mean of all days every day."""
         s = self.settings
         chances = problem.poisson(float(np.mean(s.demand)), math.ceil(s.capacity))
         gain = s.price - s.cost

@@ -80,7 +80,7 @@ def pricing_given(
 
 
 def pricing_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
-    """Fill in the Poisson law of the demand. More than all seats counts as all seats."""
+    """Fill in the Poisson law of the demand, cut off at the number of seats."""
     fill_poisson(demand_at(action[0], step, params), weights)
 
 

@@ -133,7 +133,7 @@ class Rule:
 class GalleryEnv(CompiledEnv):
     """Base class of gallery problems: a finite set of outcomes, and a classical rule.
 
-    Three functions of a problem must describe the same law. `given` is the step for one outcome, a
+    Three functions of a problem must describe the same law. `given` plays a step for one outcome, a
     row of `values`. `weigh` fills in the weights of all `values`. The dynamics draw an outcome with
     these weights and do what `given` does. `values` holds all outcomes of a step: numbers, or rows
     of numbers. Continuous noise must be approximated by finitely many values. `zooming list` shows

@@ -102,13 +102,13 @@ def storage_given(
 
 
 def storage_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
-    """Fill in the probabilities of the noise, which are the same everywhere."""
+    """Fill in the probabilities of the noise, which are the same for all states and actions."""
     fill_coins(weights)
 
 
 @jit_inline
 def fill_coins(weights: Any) -> None:
-    """Fill in the binomial law of the sum of fair coins."""
+    """Fill in binomial weights: the noise of the price is a sum of fair coins."""
     n = weights.shape[0] - 1
     weights[0] = 1.0
     for i in range(n):

@@ -41,7 +41,7 @@ class BanditAgent(LibraryAgent):
     settings : dict, optional
         Arguments of that class, for example {"rho": 0.7}.
     episodes : int, default 2000
-        Number of rounds, which T_HOO and POO are told. A study gives its own.
+        Number of rounds, which T_HOO and POO need in advance. A study passes its own number.
     **options
         Options of `Agent`: horizon, reward_range, rewards, bounds, seed.
 
@@ -121,7 +121,7 @@ class BanditAgent(LibraryAgent):
 
     @property
     def n_balls(self) -> int:
-        """Number of nodes of the tree, summed over the trees of POO; active balls of Zooming."""
+        """Number of tree nodes (POO: of all its trees), or of active balls for Zooming."""
         if hasattr(self.bandit, "V_algo"):
             return sum(_n_nodes(one) for one in self.bandit.V_algo)
         return _n_nodes(self.bandit)
@@ -139,7 +139,8 @@ class BanditAgent(LibraryAgent):
     def _own_generator(self, keeps: bool = True) -> Iterator[None]:
         """Replace NumPy's global generator, which the library uses, by the agent's own.
 
-        The user's generator is restored at the end of the `with` block.
+        The user's generator is restored at the end of the `with` block. With `keeps=False`, the
+        draws of the block do not advance the agent's generator.
         """
         before = np.random.get_state()
         np.random.set_state(self._generator.get_state())
@@ -182,9 +183,9 @@ def _n_nodes(bandit: Any) -> int:
 
 
 def _size(root: Any) -> int:
-    """Return the size of an object: 8 bytes for each number and reference in it and below it.
+    """Return the size of an object and its parts: 8 bytes for each number and reference.
 
-    The sizes that Python reports depend on how a list has grown, so those of a copy would differ.
+    `sys.getsizeof` is not used, because it depends on how a list has grown: a copy would differ.
     """
     total, seen, rest = 0, set(), [root]
     while rest:

@@ -45,7 +45,7 @@ class ActionGrid:
     """Flat actions on a grid with `bins` evenly spaced points per axis.
 
     The points include both ends of an axis. With `centers`, they are the centers of equal cells. A
-    categorical axis has all its values, and an axis of integers has at most all of them.
+    categorical axis has one point per value, and an axis of integers has at most one.
 
     Attributes
     ----------

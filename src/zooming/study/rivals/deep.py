@@ -38,8 +38,8 @@ class DeepAgent(LibraryAgent):
     the library's default. Every step that the library plays is a step of `learn`.
 
     Continuous actions are scaled to [-1, 1]. TD3 has no exploration noise in the library, so it
-    gets that of its paper. DQN plays a grid of `bins` points per action axis, both ends included.
-    torch is set to one thread. The agent cannot be saved.
+    gets the noise of its paper. DQN plays a grid of `bins` points per action axis, both ends
+    included. torch is set to one thread. The agent cannot be saved.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class DeepAgent(LibraryAgent):
 
 
 class _Coder:
-    """Converts states and steps to the observations of a network."""
+    """Convert states and steps to the observations of a network."""
 
     def __init__(self, agent: Agent) -> None:
         axes = agent.axes
@@ -204,9 +204,9 @@ class _Points:
 
 
 def _make_actions(agent: DeepAgent) -> _Box | _Points:
-    """Return the form in which the library plays actions.
+    """Return the converter of actions for the library: `_Box` or `_Points`.
 
-    Raise ConfigurationError if it cannot play those of the environment.
+    Raise ConfigurationError if the library cannot play the actions of the environment.
     """
     are_boxes = [kind == INTERVAL for kind in agent.axes.kinds[agent.axes.n_state :]]
     if agent.algorithm in GRIDDED:

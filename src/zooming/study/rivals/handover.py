@@ -31,7 +31,7 @@ class _Closed(BaseException):
 
 
 class Handover:
-    """Connects the loop of a library, which sees `env`, with the agent, which calls `advance`.
+    """Connect the loop of a library, which sees `env`, with the agent, which calls `advance`.
 
     `run` starts the loop of the library. It is called in a thread of its own and should not return.
     """
@@ -63,7 +63,7 @@ class Handover:
                 torch.set_rng_state(before[1])
 
     def advance(self, *answers: Any) -> Any:
-        """Pass answers to the waiting loop in turn, and return the action that it plays next.
+        """Pass answers one by one to the waiting loop. Return the action that it plays next.
 
         The answer to `reset` is an observation. The answer to `step` is (observation, reward,
         terminated, truncated).

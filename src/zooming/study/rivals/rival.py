@@ -1,4 +1,4 @@
-"""Base classes of rivals: one for all of them, and one for those that run another library."""
+"""Base classes of rivals: `Rival`, and `LibraryAgent` for rivals that run another library."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def own_options(kind: type[LibraryAgent]) -> frozenset[str]:
 
 
 def maker(kind: type[LibraryAgent], algorithm: str, line: str) -> Callable[..., LibraryAgent]:
-    """Return a function `make(env, seed=..., **settings)` that makes such an agent for a study.
+    """Return a function `make(env, seed=..., **settings)` that makes a rival for a study.
 
     Options that are not the adapter's own are passed to the library. `line` describes the agent in
     lists.

@@ -18,7 +18,7 @@ from zooming.validation import Floats, check_float, check_int
 
 
 class RuleSearch(Rival):
-    """CMA-ES over the numbers of the problem's classical rule. Every episode counts.
+    """Tune the numbers of the problem's classical rule by CMA-ES while playing.
 
     The search knows the form of the rule and the range of each number, but not its textbook
     numbers. It begins in the middle of the ranges. A candidate plays `repeats` episodes and is
@@ -30,7 +30,7 @@ class RuleSearch(Rival):
     ----------
     env : gymnasium.Env
         A problem whose `env.unwrapped.rule` has `low`, `high`, `with_numbers` and `predict`, as
-        those of the gallery.
+        the problems of the gallery have.
     sigma : float, default 0.3
         First standard deviation as a share of each range.
     population : int, optional
@@ -38,7 +38,8 @@ class RuleSearch(Rival):
     repeats : int, optional
         Episodes of a candidate. By default sqrt(episodes / 50), at least 1.
     episodes : int, default 2000
-        Episodes that the search may take, for the default of `repeats`. A study gives its own.
+        Episodes that the search may take, for the default of `repeats`. A study passes its own
+        number.
     **options
         Options of `Agent`: horizon, reward_range, rewards, seed.
 
