@@ -119,9 +119,9 @@ def find_way(models, to, samples, step, distances, grid, widths, plan):
             for i in range(samples.first[h], samples.first[h + 1]):
                 totals[samples.cells[i]] += samples.weights[i] * farthest[samples.nexts[i]]
     sums = totals.copy()
-    set_decay(grid, widths, models.decay)
+    set_decay(grid, np.minimum(widths, np.log2(models.radius)), models.decay)
     smooth(sums, grid, models.decay, models.buffer)
     for c in range(n_cells):
-        mean = sums[c] / (work[MASS, c] + PRIOR)
+        mean = sums[c] / (work[EVIDENCE, c] + PRIOR)
         mean += (totals[c] - work[COUNT, c] * mean) / (work[COUNT, c] + share)
         plan.way[step, c] = max(distances[c], mean)
