@@ -33,11 +33,11 @@ GROWTH = 1.1  # the trees are told the span of the rewards when it has grown by 
 
 
 class Auto(Portfolio):
-    """Learns fast with nothing to set. Take it first; `AdaptiveQ` is the one with a theorem.
+    """Learn fast with nothing to set. Try this agent first; `AdaptiveQ` is the one with a theorem.
 
     It is a `Portfolio` of a `Planner` and three `TreeQ`, which all learn from every episode. The
-    returns decide which of them plays. `docs/auto.md` explains it on a page. It costs 25 to 150
-    times the time of `AdaptiveQ` a step, and its memory grows with the samples up to `max_samples`.
+    returns decide which of them plays. `docs/auto.md` explains it on a page. A step takes 20 to 100
+    times as long as with `AdaptiveQ`, and memory grows with the samples up to `max_samples`.
     Without `guarantee`, nothing is proved about it.
 
     Parameters
@@ -140,11 +140,11 @@ class Auto(Portfolio):
         return self._begin_trial(span, highest)
 
     def _begin_trial(self, span: float, highest: float | None) -> tuple[int, int] | None:
-        """Replace a shared tree by a new one that plays, if the other leads and a trial is due.
+        """If one shared tree leads and a trial is due, let a new tree in place of the other play.
 
         The leading tree may be stuck at a local optimum, and the others have learned from its
-        episodes. A new tree searches from scratch. It is one with a single partition for all steps
-        (`shared`), because these find narrow peaks most often.
+        episodes. A new tree searches from scratch. It has a single partition for all steps
+        (`shared`), because such trees find narrow peaks most often.
         """
         if self.n_episodes < self._next_trial:
             return None
@@ -185,7 +185,7 @@ class Auto(Portfolio):
 
     @staticmethod
     def _name_as_part(agent: Agent) -> None:
-        """Make the error messages of an inner agent name Auto and its options."""
+        """Let the error messages of an inner agent refer to Auto and its options."""
         agent.problem.agent_name, agent.problem.is_part = "Auto", True
 
     def _is_shared(self, number: int) -> bool:

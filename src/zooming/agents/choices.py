@@ -46,8 +46,8 @@ class Choice:
     def next(self, n_episodes: int) -> tuple[int, int]:
         """Return (agent that plays next, number of episodes).
 
-        If some agents have too few episodes, the one that lacks most plays those. Otherwise the
-        agent with the largest lead plays a block.
+        If some agents have too few episodes, the agent that lacks most plays what it lacks.
+        Otherwise the agent with the largest lead plays a block.
         """
         plays = self.numbers[:, 0].tolist()
         missing = [w - n for w, n in zip(self._wanted(n_episodes), plays, strict=True)]
@@ -63,7 +63,7 @@ class Choice:
         return [FIRST * root, *wanted[1:]]
 
     def _are_worse(self) -> list[bool]:
-        """Return which agents have clearly lower returns than the best one."""
+        """Return, for each agent, whether its returns are clearly lower than the best agent's."""
         rows = self.numbers.tolist()
         judged = [mean for plays, mean, _ in rows if plays >= ENOUGH]
         if not judged:
@@ -84,8 +84,8 @@ class Choice:
 
         The lead is the difference of the mean returns minus a margin. The margin is the standard
         error of the difference, or `doubt` standard deviations of a return if that is more. The
-        variance of each agent is estimated with `prior` additional plays of the first agent's
-        variance.
+        variance of each agent is estimated as if it had `prior` more plays with the variance of the
+        first agent.
         """
         rows = self.numbers.tolist()  # a few numbers: NumPy would take ten times as long
         first_plays, first_mean, first_variance = rows[0]
@@ -145,7 +145,7 @@ class Choice:
             return "every agent is tried now and then, and it had too few episodes"
         played = np.where(plays > 0, mean, -np.inf)
         if int(played.argmax()) == player:
-            return "it has the highest mean return, late episodes counting more"
+            return "it has the highest mean return, with more weight on late episodes"
         best = names[int(played.argmax())]
         return f"it plays in doubt: the mean return of {best} is not clearly higher"
 

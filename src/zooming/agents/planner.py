@@ -30,7 +30,7 @@ ANY_REWARD = (-float(np.finfo(np.float64).max), float(np.finfo(np.float64).max))
 
 
 class Planner(Agent):
-    """Keeps its transitions, and plans on a kernel model of rewards and next states.
+    """Keep all transitions, and plan on a kernel model of rewards and next states.
 
     It uses every sample many times, and pools the samples of similar steps. There is nothing to
     tune: bandwidths, noise and the relevant axes are estimated by leave-one-out error.
@@ -38,7 +38,7 @@ class Planner(Agent):
 
     A new plan is made at the start of an episode if the number of episodes has grown by 10 %.
     `act` plays this plan with a bonus. `predict`, `value`, `q_value` and `partition` use another
-    plan, without this bonus, from all samples so far. It is made when it is first needed.
+    plan, without this bonus, from all samples so far. This second plan is made when it is needed.
 
     If info restricts actions, only feasible ones are played. The plan does not know which actions
     were feasible in which state, so the value of a next state is the maximum over all actions.

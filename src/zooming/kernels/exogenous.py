@@ -8,7 +8,7 @@ by its mean over the exogenous axes; the other axes of x' keep their values.
 An axis counts as exogenous unless a test rejects it. The F statistic of an analysis of variance
 compares the variance between the cells of (state, action) with the variance within them: of the
 bins and of their squared deviations, or, on an axis of categories, of each category's indicator.
-And the axis must not correlate, within the cells, with an axis that is not exogenous.
+The axis must also be uncorrelated, within the cells, with every axis that is not exogenous.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def find_exogenous(rows, grid, places, chances):
 
     `places` [n_states] is the contribution of the exogenous axes to the number of a state's cell.
     `chances` [horizon, n_states] is the frequency of each contribution among the next states of a
-    step. It is that of all steps if no exogenous axis depends on the step.
+    step. If no exogenous axis depends on the step, it is the frequency among all next states.
     """
     n_axes, n_cells, n_rows = rows.shares.shape[1], 1, rows.cells.shape[0]
     for n_bins in grid.bins:
@@ -90,10 +90,10 @@ def fill_scores(nexts, stride, n_bins, category, scores):
 
 @jit_kernel
 def find_dependence(scores, rows, sums):
-    """Test whether scores of next states depend on the cell, and on the step: return both answers.
+    """Test scores of next states; return (depends on the cell, depends on the step).
 
-    With too few samples, the first answer is True. The mean of the step, then the mean of the cell,
-    are taken off the scores.
+    With too few samples, both are True. The mean of the step, then the mean of the cell, are
+    subtracted from the scores.
     """
     nexts, weights, first = rows.nexts, rows.weights, rows.first
     n, square, n_steps, sum_means, square_means = 0.0, 0.0, 0, 0.0, 0.0
@@ -137,14 +137,16 @@ def find_dependence(scores, rows, sums):
 
 @jit_inline
 def is_plausible(between, within, n_groups, left):
-    """Return whether groups of one law may differ so much: the F statistic is about 1."""
+    """Return whether groups drawn from one law could differ this much: F is about 1."""
     deviation = np.sqrt(2.0 / (n_groups - 1.0) + 2.0 / left)
     return between <= within * (1.0 + EXOGENOUS * deviation)
 
 
 @jit_kernel
 def drop_correlated(rests, rows, is_exogenous):
-    """Drop the axes that correlate with one that is not exogenous; `rests` are without cell means.
+    """Drop the axes that correlate with one that is not exogenous.
+
+    `rests` are the bins of the next states minus the means of their cells.
 
     Exogenous axes may correlate with each other: values are averaged over their joint law.
     """
@@ -167,7 +169,8 @@ def drop_correlated(rests, rows, is_exogenous):
 def count_chances(rows, places, by_step, chances):
     """Write the frequencies of the exogenous contributions, see `find_exogenous`.
 
-    If laws depend on the step, those of all steps count like OTHER_STEPS samples of the step.
+    If a law depends on the step, the frequencies of all steps are added with the weight of
+    OTHER_STEPS samples.
     """
     nexts, first = rows.nexts, rows.first
     pooled = np.zeros(places.shape[0])

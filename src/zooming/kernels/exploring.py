@@ -1,4 +1,4 @@
-"""Measure which cells are far from all samples, and plan the way to them.
+"""Measure which cells are far from all samples, and plan episodes that reach them.
 
 The distance of a cell is the L1 distance to the nearest cell with samples, in the unit cube.
 Another category is at distance 1. N samples can cover the space with a number of balls
@@ -86,7 +86,7 @@ def measure_distances(cells, grid, distances):
 
 @jit_inline
 def measure_categories(distances, n, inner):
-    """Limit the distance of each category to 1 + that of the nearest category."""
+    """Limit the distance of each category to 1 plus the smallest distance of any category."""
     for start in range(0, distances.shape[0], n * inner):
         for k in range(start, start + inner):
             nearest = np.inf
@@ -98,13 +98,14 @@ def measure_categories(distances, n, inner):
 
 @jit_kernel
 def find_way(models, to, samples, step, distances, grid, widths, plan):
-    """Write `plan.way` of a step: the largest distance from samples expected from a cell on.
+    """Write `plan.way` of a step: how far from all samples an episode can get from each cell.
 
         way_h(cell) = max(distance of the cell, mean of max_a way_{h+1}(x', a))
 
     At the last step, which the caller fills, it is the distance of the cell. The mean is over the
-    next states x' of the samples near the cell. Samples, kernel and share are those of the fit
-    `to`, which has the bandwidths `widths`.
+    next states x' of the samples near the cell. Samples and share are those of the fit `to`. The
+    kernel has the bandwidths `widths`, at most the covering radius: if all values seen are equal,
+    their bandwidths are infinite, and every action would seem to lead equally far.
     """
     n_cells, n_states = distances.shape[0], plan.values.shape[1]
     n_actions = n_cells // n_states

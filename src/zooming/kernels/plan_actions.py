@@ -14,7 +14,7 @@ from zooming.kernels.update_rule import draw
 
 @jit_kernel
 def feasible_at(grid, axis, i, allowed_row):
-    """Return the feasible coordinate in bin i of an axis that is nearest to its center, or -1."""
+    """Return the feasible coordinate nearest to the center of bin i; -1 if the bin has none."""
     n_units, center = grid.units[axis], grid.centers[axis, i]
     first, last = grid.edges[axis, i], grid.edges[axis, i + 1]
     if grid.kinds[axis] == SMOOTH:
@@ -46,10 +46,10 @@ def is_feasible(grid, n_state, b, allowed):
 def choose(core, grid, plan, step, state, boldness, allowed, action):
     """Write the best feasible action (unit cube) under Q + boldness * bonus; return its cell.
 
-    A positive `boldness` means learning. Ties are then broken at random, and the bonus of a cell
-    falls with its plays since the plan was made. An episode that explores maximizes `plan.way`
-    instead, as long as a distance above `far` can be reached. A `boldness` of 0 means a plan for
-    the policy, whose negative bonus has weight 1.
+    If `boldness` is positive, the plan is for learning: ties are broken at random, and the bonus of
+    a cell falls with its plays since the plan was made. An episode that explores maximizes
+    `plan.way` instead, as long as a distance above `far` can be reached. If `boldness` is 0, the
+    plan is for the policy, and its bonus, which is negative, is added once.
 
     If the chosen cell is the best one of the plan, the action is interpolated by `mix`. `allowed`
     without rows allows all actions.
@@ -97,7 +97,7 @@ def choose(core, grid, plan, step, state, boldness, allowed, action):
 
 @jit_kernel
 def mix(grid, plan, n_state, step, state, cell, allowed, action):
-    """Interpolate an action between the best ones of the state's cell and of its neighbors.
+    """Interpolate between the best action of the state's cell and those of its neighbors.
 
     The weight of a neighbor is the state's offset towards its center, as a share of the gap between
     the centers. A neighbor whose best action differs by more than SLOPE times the gap is skipped:

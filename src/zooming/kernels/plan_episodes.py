@@ -63,7 +63,7 @@ def record(core, samples, units, step, state, action, reward, next_state, is_end
     """Append a transition of points in the unit cube. The caller has reserved room.
 
     At the last step, `is_ended` is ignored: the horizon ends the episode, whatever the next state
-    is. Otherwise, steps pooled with the last one would learn that this state is terminal.
+    is. Steps that share their samples with the last one would learn that this state is terminal.
     """
     is_ended = is_ended and step + 1 < core[0]["horizon"]
     row, n_state, n_action = core[0]["n_samples"], core[0]["n_state"], core[0]["n_action"]
@@ -121,14 +121,14 @@ def options(t):
 
 @jit_inline
 def has_room(t, n_steps):
-    """Return whether no plan is due, and the samples of an episode fit in."""
+    """Return whether no plan is due, and there is room for the samples of an episode."""
     n_samples, size = t.core[0]["n_samples"], t.samples.steps.shape[0]
     return t.core[0]["n_episodes"] < t.core[0]["due"] and n_samples + n_steps <= size
 
 
 @jit_inline
 def read(t, point):
-    """Read a state; return -1, or the index of a bad coordinate."""
+    """Read a state into scratch memory. Return the index of a bad coordinate, or -1."""
     return to_unit(t.axes, 0, point, t.state)
 
 

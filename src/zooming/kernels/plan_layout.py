@@ -1,8 +1,8 @@
 """The memory of a planner: its samples, its grid, its core record, and all of its constants.
 
-Coordinates are stored as integers, `places`. An axis has UNITS places; an axis of categories or
-of at most UNITS values has one for each value, an axis of weight 0 a single one. A bin is a range
-of consecutive places. A cell of the grid is a product of bins, one of each axis. The last axis
+Coordinates are stored as integers, `places`. An interval has UNITS places. An axis of categories,
+or of at most UNITS values, has one place per value. An axis of weight 0 has one place. A bin is a
+range of consecutive places. A cell of the grid is a product of bins, one of each axis. The last axis
 varies fastest in the numbering of cells, so the cells of one state are consecutive.
 """
 

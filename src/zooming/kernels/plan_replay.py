@@ -1,4 +1,4 @@
-"""Let a planner keep transitions that others have played."""
+"""Add transitions that other agents played to the samples of a planner."""
 
 from __future__ import annotations
 

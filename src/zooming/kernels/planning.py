@@ -7,8 +7,8 @@ from the last step back,
     bonus_h = OPTIMISM sqrt(variance_h) + a little where samples are few
     V_h = Q_h of the action with the largest Q_h + bonus_h, at most the cap
 
-That is a plan for learning. A plan for the policy has the bonus -CAUTION sqrt(variance) and no cap:
-it prefers actions that are known.
+That is a plan for learning. A plan for the policy has the bonus -CAUTION sqrt(variance) and no cap,
+so it prefers actions with many samples.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def fill_next_values(rows, after, targets):
 
 @jit_kernel
 def count_visits(rows, apart, visits):
-    """Write the number of samples in each cell: those of the step, or of all alike steps."""
+    """Write the number of samples in each cell: of the step if it is apart, else of all alike."""
     visits[:] = 0.0
     pooled = np.zeros(visits.shape[1])
     for step in range(visits.shape[0]):

@@ -6,8 +6,8 @@ prediction of a cell is
     trend + mean + (total - n mean) / (n + share)
 
 `trend` is that of `trends`. `mean` is the kernel-weighted mean of the residuals. `n` and `total`
-are the cell's own count and sum of residuals; the last term gives them more weight, the more the
-smaller `share` is. The kernel is the product over the axes of exp(-distance / bandwidth). On an
+are the cell's own count and sum of residuals. The last term gives the cell's own samples more
+weight; a smaller `share` means more weight. The kernel is the product over the axes of exp(-distance / bandwidth). On an
 axis of categories, all other values have the same weight. Bandwidths and `share` minimize the
 leave-one-out error.
 
@@ -130,7 +130,7 @@ def without_one(n, mass, share):
 
         y - prediction without y = g (y - mean) - w (total - n mean)
 
-    Here y is a residual of the trend, which is not fitted anew. n, mass, mean and total include y.
+    Here y is a residual of the trend. The trend is not fitted again without y. n, mass, mean and total include y.
     """
     a = 1.0 / (mass + PRIOR - 1.0)
     w = 1.0 / (n - 1.0 + share)
@@ -188,8 +188,8 @@ def regress(work, grid, decay, has_mass, buffer, errors):
 def tune(work, grid, widths, is_search, has_mass, decay, buffer, errors):
     """Regress; if `is_search`, first tune the bandwidths by leave-one-out error.
 
-    Each axis in turn tries to double its bandwidth, to halve it, or to be ignored. The last move
-    resets all bandwidths. A move is kept if it lowers the error enough, see GAIN. `has_mass` tells
+    For each axis, try to double its bandwidth, to halve it, and to ignore the axis. Finally try to
+    reset all bandwidths. A move is kept if it lowers the error enough, see GAIN. `has_mass` tells
     that MASS has these bandwidths already. Return `leave_one_out` of the chosen kernel, which is
     left in `decay`.
     """

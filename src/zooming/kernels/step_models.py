@@ -8,12 +8,13 @@ A target, such as the reward, has one of three forms at each step:
   errors on the step's own samples.
 
 A step that is ALONE or CORRECTED is called apart. A step is apart if one of these forms has clearly
-less leave-one-out error than ALIKE; it takes the one with less error.
+less leave-one-out error than ALIKE. It then has the form with the smaller error.
 
 The variance of a prediction has two terms: noise / kernel mass, and the squared error of predicting
 a cell from others. The second one fades as the cell gets samples of its own. The kernel of the
 variance is never wider than the covering radius of `exploring`. The prediction of a step apart has
-a second source, the pool, with the variance between steps added. The precisions of both are added.
+a second source, the pool, whose variance includes the variance between steps. The precision is the
+sum of the precisions of both sources.
 """
 
 from __future__ import annotations
@@ -132,9 +133,9 @@ def fall_of(losses, form, weights, start, end):
 
 @jit_kernel
 def is_clearly_less(losses, others, weights, start, end, doubt):
-    """Return whether squared errors are below those of `others` by `doubt` standard deviations.
+    """Return whether squared errors are smaller than those of `others` by a clear margin.
 
-    Both have the same samples. The standard deviation is that of the summed differences.
+    The margin is `doubt` standard deviations of the summed differences, sample by sample.
     """
     total, square = 0.0, 0.0
     for i in range(start, end):
@@ -148,9 +149,9 @@ def is_clearly_less(losses, others, weights, start, end, doubt):
 def fit(models, samples, targets, center, step, own, apart, kind, grid, widths, is_search, to):
     """Fit `targets` into `models.work[to]`; return (share, noise, factor).
 
-    The samples are those of `choose_members`. `share` is that of `smoothing`, `noise` the mean
-    squared leave-one-out error, and `factor` that of `remove_trend`. The bandwidths `widths` are
-    tuned if `is_search`. `finish` must follow.
+    The samples are those of `choose_members`. `share` is defined in `smoothing`, `noise` is the
+    mean squared leave-one-out error, and `factor` is the result of `remove_trend`. The bandwidths
+    `widths` are tuned if `is_search`. Call `finish` afterwards.
     """
     work, members = models.work[to], models.members[to]
     has_changed = choose_members(members, step, own, apart)
@@ -190,10 +191,11 @@ def is_equal(widths, others):
 
 @jit_kernel
 def finish(models, grid, widths, share, noise, to):
-    """Turn the fit `to` into predictions: write them into MEAN, and what their variance needs.
+    """Write the predictions of the fit `to` into MEAN.
 
-    That is (noise, gap, share) in `models.found[to]`, and the rows EVIDENCE and AROUND. What
-    depends only on samples and bandwidths is kept from the last fit if these are the same.
+    For their variance, also write (noise, gap, share) into `models.found[to]`, and the rows
+    EVIDENCE and AROUND. NEAR, EVIDENCE and AROUND depend on samples and bandwidths alone, so they
+    are kept if these are the same as in the last fit.
     """
     work, found, decay = models.work[to], models.found[to], models.decay
     is_same = is_equal(widths, models.kernels[to])
@@ -251,10 +253,10 @@ def variance_at(work, cell, found):
 
 @jit_inline
 def combined_variance(models, row, kind, cell, is_learning):
-    """Return the squared standard error of a prediction.
+    """Return the squared standard error of a prediction, combined with that of the pool.
 
-    In a plan for learning, the pool is evidence for a step apart. A policy does not rely on it: it
-    knows other steps, not this one.
+    The pool is evidence for a step apart in a plan for learning. A plan for the policy ignores it,
+    because it is evidence about other steps.
     """
     variance = variance_at(models.work[row], cell, models.found[row])
     if models.between[kind] < 0.0 or not is_learning:
