@@ -260,8 +260,8 @@ def sort_by_step(samples, n_samples, grid, n_state, horizon):
 def shift_of(grid, axis, place):
     """Return the offset of a place from the center of its bin, as a share of the gap between bins.
 
-    The gap is the distance to the center of the neighboring bin on this side. The share is negative below
-    the center. It is 0 on discrete axes and beyond the outermost centers.
+    The gap is the distance to the center of the neighboring bin on this side. The share is negative
+    below the center. It is 0 on discrete axes and beyond the outermost centers.
     """
     i = np.int64(grid.bin_of[axis, place])
     away = (place + 0.5) / grid.units[axis] - grid.centers[axis, i]

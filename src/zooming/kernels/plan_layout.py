@@ -2,8 +2,8 @@
 
 Coordinates are stored as integers, `places`. An interval has UNITS places. An axis of categories,
 or of at most UNITS values, has one place per value. An axis of weight 0 has one place. A bin is a
-range of consecutive places. A cell of the grid is a product of bins, one of each axis. The last axis
-varies fastest in the numbering of cells, so the cells of one state are consecutive.
+range of consecutive places. A cell of the grid is a product of bins, one of each axis. The last
+axis varies fastest in the numbering of cells, so the cells of one state are consecutive.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ prediction of a cell is
 
 `trend` is that of `trends`. `mean` is the kernel-weighted mean of the residuals. `n` and `total`
 are the cell's own count and sum of residuals. The last term gives the cell's own samples more
-weight; a smaller `share` means more weight. The kernel is the product over the axes of exp(-distance / bandwidth). On an
-axis of categories, all other values have the same weight. Bandwidths and `share` minimize the
-leave-one-out error.
+weight; a smaller `share` means more weight. The kernel is the product over the axes of
+exp(-distance / bandwidth). On an axis of categories, all other values have the same weight.
+Bandwidths and `share` minimize the leave-one-out error.
 
 The statistics of a target are rows of one array, `work`, see `plan_layout`.
 """
@@ -130,7 +130,8 @@ def without_one(n, mass, share):
 
         y - prediction without y = g (y - mean) - w (total - n mean)
 
-    Here y is a residual of the trend. The trend is not fitted again without y. n, mass, mean and total include y.
+    Here y is a residual of the trend. The trend is not fitted again without y. n, mass, mean and
+    total include y.
     """
     a = 1.0 / (mass + PRIOR - 1.0)
     w = 1.0 / (n - 1.0 + share)

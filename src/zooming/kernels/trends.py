@@ -40,9 +40,9 @@ def remove_trend(work, features, factor, has_factor, center):
 
     TOTAL and SQUARE are sums of targets minus `center`, to avoid rounding errors; TREND includes
     `center`. The trend is clipped to the range of the cells' means. With few samples it is the mean
-    of all targets. `factor` is the factor of the normal equations, which depends on the counts only; it is
-    computed unless `has_factor`. Return the number by which squared leave-one-out errors must be
-    multiplied because the coefficients were fitted to the same samples.
+    of all targets. `factor` is the factor of the normal equations, which depends on the counts
+    only; it is computed unless `has_factor`. Return the number by which squared leave-one-out
+    errors must be multiplied because the coefficients were fitted to the same samples.
     """
     n_cells, p = features.shape
     n_samples, mean, low, high = 0.0, 0.0, np.inf, -np.inf
