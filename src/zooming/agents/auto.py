@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ PILOT = 5  # episodes that the planner plays first; they tell the trees the scal
 FAR = 1e9  # the trees accept rewards up to FAR times the largest one seen, if no range is known
 DOUBT = 1.0  # see `Choice`: where returns are noisy, they understate what the planner has learned
 TRIAL, FIRST_TRIAL = 200, 2000  # episodes of a new tree, and when it plays first
+FIRST_CUTS = 0.35, 0.65  # range of its first cut: it has other borders than the tree that leads
 GROWTH = 1.1  # the trees are told the span of the rewards when it has grown by this factor
 
 
@@ -158,7 +159,8 @@ class Auto(Portfolio):
         number = 2 if leader == 1 else 1
         seed = seeds.derive_seed(self.seed, f"trial {self.n_episodes}")
         assert self._tree_range is not None  # there are trees
-        tree = self._make_tree(*TREES[number - 1], self._tree_range, seed)
+        first_cut = float(np.random.default_rng(seed).uniform(*FIRST_CUTS))
+        tree = self._make_tree(*TREES[number - 1], self._tree_range, seed, first_cut)
         tree.rescale(span, highest)
         self.agents[number] = tree
         self.choice.forget(number)
@@ -194,19 +196,29 @@ class Auto(Portfolio):
         return isinstance(agent, TreeQ) and agent.shared
 
     def _make_tree(
-        self, shared: bool, slope: float, reward_range: tuple[float, float], seed: int
+        self,
+        shared: bool,
+        slope: float,
+        reward_range: tuple[float, float],
+        seed: int,
+        first_cut: float | None,
     ) -> TreeQ:
-        options = {**self.planner.problem.options, "reward_range": reward_range}
+        known = {"reward_range": reward_range, "first_cut": first_cut}
+        options = {**self.planner.problem.options, **known}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the planner has warned of the same
             tree = TreeQ(self.planner.env, shared=shared, slope=slope, seed=seed, **options)
         self._name_as_part(tree)
         return tree
 
-    def _add_trees(self, reward_range: tuple[float, float]) -> None:
-        for shared, slope in TREES:
+    def _add_trees(
+        self,
+        reward_range: tuple[float, float],
+        first_cuts: Sequence[float | None] = (None,) * len(TREES),
+    ) -> None:
+        for (shared, slope), first_cut in zip(TREES, first_cuts, strict=True):
             seed = seeds.derive_seed(self.seed, f"tree {shared} {slope}")
-            self.agents.append(self._make_tree(shared, slope, reward_range, seed))
+            self.agents.append(self._make_tree(shared, slope, reward_range, seed, first_cut))
         # Forget the returns of the pilot. The planner knew nothing then, and its low returns would
         # keep it from playing for many episodes.
         self.choice = Choice(len(self.agents), DOUBT)
@@ -259,6 +271,7 @@ class Auto(Portfolio):
         values, arrays = super()._state()
         own = {
             "tree_range": self._tree_range,
+            "first_cuts": [tree.first_cut for tree in self.trees],
             "next_trial": self._next_trial,
             "on_trial": self._on_trial,
         }
@@ -266,7 +279,8 @@ class Auto(Portfolio):
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         if values["tree_range"] is not None:
-            self._add_trees(check_range(values["tree_range"], "tree_range"))
+            tree_range = check_range(values["tree_range"], "tree_range")
+            self._add_trees(tree_range, values["first_cuts"])
         self._next_trial = check_int(values["next_trial"], "next_trial", 1)
         self._on_trial = check_int(values["on_trial"], "on_trial", 0)
         super()._restore(values, arrays)

@@ -73,8 +73,15 @@ def split_core(agent: QLearner) -> NDArray[Any]:
     return core
 
 
-def first_boxes(agent: QLearner, core: NDArray[Any], kind: type[BoxTable] = BoxTable) -> Any:
+def first_boxes(
+    agent: QLearner,
+    core: NDArray[Any],
+    kind: type[BoxTable] = BoxTable,
+    first_cut: float | None = None,
+) -> Any:
     """Return the first table. Each partition has one ball per combination of categories.
+
+    If `first_cut` is given, intervals are cut at this share of their length.
 
     Raises
     ------
@@ -82,7 +89,14 @@ def first_boxes(agent: QLearner, core: NDArray[Any], kind: type[BoxTable] = BoxT
         If the categories make more balls than `max_balls` or `MOST_CELLS`.
     """
     axes, n_roots = agent.axes, agent._n_roots
-    n_balls = n_roots * math.prod(axes.n_values)
+    borders = axes.cells()
+    if first_cut is not None:
+        borders = [
+            np.array([first_cut]) if is_interval else border
+            for is_interval, border in zip(axes.are_intervals, borders, strict=True)
+        ]
+        core["cubes"] = 0
+    n_balls = n_roots * math.prod(len(border) + 1 for border in borders)
     most = min(MOST_CELLS, agent.max_balls or MOST_BALLS)
     if n_balls > most:
         names = [name for name, n in zip(axes.names, axes.n_values, strict=True) if n > 1]
@@ -93,7 +107,7 @@ def first_boxes(agent: QLearner, core: NDArray[Any], kind: type[BoxTable] = BoxT
             f"{most:,} that {limit}. Name axes whose values have an order, "
             f"ordered={names[-1:]}, or give an axis weight 0"
         )
-    table = kind.of_cells(axes, core, axes.cells(), agent.split)
+    table = kind.of_cells(axes, core, borders, agent.split)
     table.set_due()
     return table
 

@@ -58,6 +58,9 @@ class TreeQ(QLearner):
         Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
     weights : dict or sequence, optional
         Weight of each axis in the metric: {axis: weight}, or one number per axis.
+    first_cut : float, optional
+        Place of the first cut of every interval, as a share of its length. By default it is halved.
+        All later cuts halve. Trees with different first cuts have no common borders.
     split : {"all", "longest"}, default "all"
         Sides that a split halves: all that are longer than half the diameter, or one longest side.
     max_balls : int, optional
@@ -91,6 +94,7 @@ class TreeQ(QLearner):
         ordered: bool | Iterable[str] = False,
         squash: bool | float | Mapping[str, float] = False,
         weights: Mapping[str, float] | Iterable[float] | None = None,
+        first_cut: float | None = None,
         split: str = "all",
         max_balls: int | None = None,
         seed: int | None = None,
@@ -105,9 +109,12 @@ class TreeQ(QLearner):
         )  # fmt: skip
         take_split_options(self, check_choice("split", split, RULES), max_balls)
         self.slope: float = check_float(slope, "slope", 0.0, math.inf)
+        if first_cut is not None:
+            first_cut = check_float(first_cut, "first_cut", 0.01, 0.99)
+        self.first_cut = first_cut
         core = split_core(self)
         core["bonus_rule"], core["n_stats"], core["lipschitz"] = INDEX, N_TREE_STATS, self.slope
-        self.begin(first_boxes(self, core, TreeTable))
+        self.begin(first_boxes(self, core, TreeTable, first_cut))
 
     @property
     def scale(self) -> float:

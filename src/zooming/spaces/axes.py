@@ -16,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 
 from zooming.errors import SpaceError
-from zooming.kernels import WEIGHT, bend, unbend
+from zooming.kernels import ATOMS, WEIGHT, bend, unbend
 from zooming.spaces.axis import (
     Axis,
     check_axes,
@@ -163,6 +163,12 @@ class Axes:
         return np.where(squashed, 0.0, self.low[self.n_state :]), np.where(
             squashed, 1.0, self.high[self.n_state :]
         )
+
+    @property
+    def are_intervals(self) -> list[bool]:
+        """Whether each axis is a continuous interval with a positive weight."""
+        n_atoms = self.table[:, ATOMS]
+        return [axis.weight > 0 and n == 0 for axis, n in zip(self._axes, n_atoms, strict=True)]
 
     def cells(self) -> list[Floats]:
         """Return the borders of the initial partition, in which each category is a cell."""
