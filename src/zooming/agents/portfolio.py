@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from zooming.agents import cards
 from zooming.agents.agent import Agent
-from zooming.agents.balance import FREE, SAFE
 from zooming.agents.blocks import (
     IS_OPEN,
     LEFT,
@@ -21,6 +20,7 @@ from zooming.agents.blocks import (
     SAFE_PLAYS,
     Played,
     check_counts,
+    credit,
     play_blocks,
     settle,
 )
@@ -180,19 +180,14 @@ class Portfolio(Delegate):
             return "the others may have lost more than the guarantee allows"
         return self.choice.reason(player, names)
 
-    def _credit(self, returns: list[float]) -> None:
-        if not self._is_safe():
-            self.choice.credit(int(self.counts[PLAYER]), returns)
-        if self.guarantee is not None:
-            self.guarantee.balance.credit(SAFE if self._is_safe() else FREE, returns)
-        self.trend.add(returns)
-
     def _close(self) -> None:
         """Credit the return of an episode to its player, once."""
         if self.counts[IS_OPEN]:
-            self._credit(self._total.tolist())
-            self.counts[LEFT] -= 1
-        self.counts[IS_OPEN], self._total[0] = 0, 0.0
+            counts = self.counts.copy()
+            counts[LEFT] -= 1
+            counts[IS_OPEN] = 0
+            credit(self, self._total.tolist(), counts=counts)
+        self._total[0] = 0.0
 
     @property
     def n_episodes(self) -> int:
