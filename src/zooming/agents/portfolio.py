@@ -304,6 +304,9 @@ class Portfolio(Delegate):
         promised = {} if self.guarantee is None else self.guarantee.options()
         return {"agents": nested_options(self.agents), **promised, "seed": self.seed}
 
+    def _fixed_options(self) -> dict[str, Any]:
+        return {}  # its agents have all others
+
     @classmethod
     def _from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]

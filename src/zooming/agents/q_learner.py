@@ -358,7 +358,8 @@ class QLearner(Agent):
     ) -> Any:
         n_roots = 1 if cls._shares_steps else options["horizon"]
         check_n_rows(env, options, arrays, n_roots)  # before the table is allocated
-        return cls(env, **{**options, "bonus": bonus_from_json(options["bonus"])})
+        options = {**options, "bonus": bonus_from_json(options["bonus"])}
+        return super()._from_options(env, options, arrays)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, self.table.state()
