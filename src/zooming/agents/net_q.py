@@ -9,8 +9,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.core import MOST_BALLS
-from zooming.agents.q_learner import ACTIONS, QLearner
+from zooming.agents.core import ACTIONS, MOST_BALLS
+from zooming.agents.q_learner import QLearner
 from zooming.bonuses import Bonus
 from zooming.errors import ConfigurationError
 from zooming.partitions.boxes import BoxTable
