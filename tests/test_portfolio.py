@@ -242,7 +242,7 @@ def with_an_open_episode(guarantee):
 @pytest.mark.parametrize("guarantee", [None, 0.05])
 @pytest.mark.parametrize(
     ("prepare", "call"),
-    [(with_a_block_to_settle, blocks.settle), (with_an_open_episode, zooming.Portfolio._close)],
+    [(with_a_block_to_settle, blocks.settle), (with_an_open_episode, blocks.close_episode)],
     ids=["settle", "close"],
 )
 def test_an_interrupt_at_any_line_loses_no_return_and_counts_none_twice(prepare, call, guarantee):

@@ -1,4 +1,4 @@
-"""Play blocks of a portfolio in compiled code: one agent plays, then all others learn from it."""
+"""Blocks of a portfolio: one agent plays, all others learn from it, and it gets the returns."""
 
 from __future__ import annotations
 
@@ -95,6 +95,16 @@ def settle(portfolio: Portfolio) -> None:
     counts[N_EPISODES] += n_played
     credit(portfolio, played.log.returns[played.first : last].tolist(), counts=counts, _played=None)
     warn_of_clipping(portfolio.player)
+
+
+def close_episode(portfolio: Portfolio) -> None:
+    """Credit the return of an episode that was played step by step to its player, once."""
+    if portfolio.counts[IS_OPEN]:
+        counts = portfolio.counts.copy()
+        counts[LEFT] -= 1
+        counts[IS_OPEN] = 0
+        credit(portfolio, portfolio._total.tolist(), counts=counts)
+    portfolio._total[0] = 0.0
 
 
 def credit(portfolio: Portfolio, returns: list[float], **changes: Any) -> None:
