@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.agents.history import History
 from zooming.agents.learning_problem import LearningProblem
 from zooming.agents.seeds import generator_at, seed_of
 from zooming.agents.step_learner import StepLearner
-from zooming.agents.stored_options import accepted_options
 from zooming.validation import known_options
 
 if TYPE_CHECKING:
@@ -289,13 +287,3 @@ class Agent(StepLearner):
         from zooming.agents import checkpoints
 
         return checkpoints.load_as(cls, path, env)
-
-    @classmethod
-    def _from_options(
-        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
-    ) -> Self:
-        """Return a new agent with those of the options that its constructor accepts.
-
-        `_restore` then restores what was learned.
-        """
-        return cls(env, **accepted_options(cls, options))

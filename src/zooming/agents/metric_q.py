@@ -17,7 +17,7 @@ from zooming.agents.clipping import clipping_text
 from zooming.agents.core import MOST_BALLS
 from zooming.agents.q_learner import QLearner
 from zooming.agents.stored_bonus import bonus_from_json
-from zooming.agents.stored_options import accepted_options
+from zooming.agents.stored_options import build_agent
 from zooming.errors import ConfigurationError
 from zooming.kernels import METRIC_CORE
 from zooming.metrics.ball_view import Balls
@@ -262,7 +262,7 @@ class MetricQ(QLearner):
             else Greedy(options["oracle"])
         )
         given = {**options, "bonus": bonus_from_json(options["bonus"]), "oracle": oracle}
-        return cls(env, **accepted_options(cls, {**given, "metric": metric}))
+        return build_agent(cls, env, {**given, "metric": metric})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the balls and the distances of finite sets.

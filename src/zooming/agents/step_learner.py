@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zooming.agents.clipping import count_clipped
 from zooming.agents.policy import LearnedPolicy
 from zooming.agents.replay import Transitions, update_each
-from zooming.agents.stored_options import fixed_options_of, options_of
+from zooming.agents.stored_options import build_agent, fixed_options_of, options_of
 from zooming.validation import as_float
 
 if TYPE_CHECKING:
@@ -176,3 +176,13 @@ class StepLearner(LearnedPolicy):
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Restore what `_state` returned; raise ValueError or KeyError if it is invalid."""
         raise NotImplementedError
+
+    @classmethod
+    def _from_options(
+        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Self:
+        """Return a new agent with those of the options that its constructor accepts.
+
+        `_restore` then restores what was learned.
+        """
+        return build_agent(cls, env, options)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from zooming.errors import ConfigurationError
 from zooming.validation import short_repr
 
 if TYPE_CHECKING:
     from zooming.agents.step_learner import StepLearner
+
+Kind = TypeVar("Kind")
 
 
 def options_of(agent: StepLearner) -> dict[str, Any]:
@@ -46,6 +48,13 @@ def accepted_options(kind: type[Any], options: dict[str, Any]) -> dict[str, Any]
     if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
         return dict(options)
     return {name: value for name, value in options.items() if name in parameters}
+
+
+def build_agent(kind: type[Kind], env: Any, options: dict[str, Any]) -> Kind:
+    """Return a new agent of a class, with those of the options that its constructor accepts."""
+    make: Any = kind
+    found: Kind = make(env, **accepted_options(kind, options))
+    return found
 
 
 def check_accepted(kind: type[Any], options: dict[str, Any]) -> None:

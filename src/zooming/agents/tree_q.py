@@ -13,7 +13,7 @@ from zooming.agents.clipping import clipping_text
 from zooming.agents.core import check_n_rows
 from zooming.agents.q_learner import QLearner
 from zooming.agents.split_options import first_boxes, split_core, take_split_options
-from zooming.agents.stored_options import accepted_options
+from zooming.agents.stored_options import build_agent
 from zooming.errors import ConfigurationError
 from zooming.kernels.layout import INDEX
 from zooming.kernels.trees import N_TREE_STATS
@@ -156,7 +156,7 @@ class TreeQ(QLearner):
     ) -> Any:
         n_roots = 1 if options["shared"] else options["horizon"]
         check_n_rows(env, options, arrays, n_roots)  # before the table is allocated
-        return cls(env, **accepted_options(cls, options))
+        return build_agent(cls, env, options)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         values, arrays = super()._state()

@@ -25,7 +25,7 @@ def restore_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> None:
     core = arrays["core"].astype(CORE)
     n = int(core["n_samples"][0])
     given = Samples(arrays["steps"], arrays["places"], arrays["numbers"])
-    for name, part, one in zip(Samples._fields, table.samples, given, strict=True):
+    for name, part, one in zip(("steps", "places", "numbers"), table.samples, given, strict=True):
         check_form(name, one, np.empty((n, *part.shape[1:]), part.dtype))
     check_samples(core, given, table.units, len(table.axes))
     check_form("widths", arrays["widths"], table.widths)
