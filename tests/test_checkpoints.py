@@ -353,6 +353,73 @@ def test_a_class_of_ones_own_is_rebuilt_with_the_options_that_it_takes(path):
         assert (type(loaded), loaded.horizon, loaded.seed) == (type(agent), 2, 3)
 
 
+class FixedBoxes(zooming.AdaptiveQ):
+    def __init__(self, env, seed=None):
+        super().__init__(env, bonus=0.3, horizon=2, reward_range=(0, 2), seed=seed)
+
+
+class FixedNet(zooming.NetQ):
+    def __init__(self, env, seed=None):
+        super().__init__(env, spacing=0.25, seed=seed)
+
+
+class FixedTree(zooming.TreeQ):
+    def __init__(self, env, slope=0.5, seed=None):
+        super().__init__(env, shared=False, slope=slope, seed=seed)
+
+
+class FixedBalls(zooming.MetricQ):
+    def __init__(self, env, seed=None):
+        super().__init__(env, zooming.metrics.LInf(5), bonus=0.2, seed=seed)
+
+
+class FixedPrior(zooming.RandomizedQ):
+    def __init__(self, env, seed=None):
+        super().__init__(env, seed=seed)
+
+
+class FixedPlanner(zooming.Planner):
+    def __init__(self, env, seed=None):
+        super().__init__(env, max_samples=2000, seed=seed)
+
+
+class FixedSeed(zooming.AdaptiveQ):
+    def __init__(self, env):
+        super().__init__(env)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [FixedBoxes, FixedNet, FixedTree, FixedBalls, FixedPrior, FixedPlanner],
+)
+def test_a_class_that_sets_its_own_horizon_and_options_is_loaded(path, kind):
+    for n_episodes in (0, 20):
+        agent = kind(PROBLEMS["oil"](), seed=3)
+        agent.learn(n_episodes)
+        agent.save(path)
+        assert_continues(agent, kind.load(path), 10, path)
+    plain = kind(Drift(n_steps=2), seed=3) if kind is FixedBoxes else agent
+    plain.save(path)
+    loaded = kind.load(path, env=plain.env)
+    assert (loaded.horizon, loaded.seed) == (plain.horizon, 3)
+
+
+def test_a_class_without_a_seed_is_loaded_with_the_seed_that_it_had(path):
+    agent = FixedSeed(PROBLEMS["oil"]())
+    agent.save(path)
+    assert_continues(agent, FixedSeed.load(path), 10, path)
+
+
+def test_options_that_a_class_sets_itself_are_checked_before_memory_is_taken(path):
+    agent = FixedNet(PROBLEMS["oil"](), seed=3)
+    agent.save(path)
+    header, arrays = files.read_container(path)
+    header["fixed_options"]["horizon"] = 10**12
+    files.write_container(path, header, arrays)
+    with pytest.raises(zooming.CheckpointError, match="rows are too few"):
+        FixedNet.load(path)
+
+
 class Silent(zooming.Agent):
     def act(self, step, observation, *, info=None):
         return self.axes.action_ends[0]

@@ -1,8 +1,11 @@
 """A portfolio: all agents learn from every episode, in the order in which it was played."""
 
 import copy
+import itertools
 import math
 import pickle
+import sys
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 
 import zooming
 from helpers import Drift, knowledge, same_history, stock_env
+from zooming.agents import blocks
 from zooming.agents.choices import Choice
 from zooming.agents.recorder import Recorder
 from zooming.kernels import IS_JIT_DISABLED
@@ -171,6 +175,90 @@ def test_an_interrupt_between_play_and_learning_loses_nothing(monkeypatch):
     expected.learn(240)
     assert calls[0] == calls[1] > 0  # the same transitions, once more
     assert knowledge(agent) == knowledge(expected)
+
+
+# --- interrupts at any line -----------------------------------------------------------------------
+
+TRACED = ("blocks.py", "portfolio.py", "choices.py", "trend.py", "balance.py", "replay.py")
+
+
+def is_interrupted_at(k, call, agent):
+    """Raise KeyboardInterrupt before the k-th line of a call, among the files above.
+
+    Return whether the call has so many lines.
+    """
+    lines = itertools.count(1)
+
+    def trace(frame, event, argument):
+        if Path(frame.f_code.co_filename).name not in TRACED:
+            return None
+        if event == "line" and next(lines) == k:
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call(agent)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def oil_pair(guarantee):
+    env = oil()
+    agents = [zooming.AdaptiveQ(env, seed=0), zooming.NetQ(env, spacing=0.3, seed=1)]
+    agent = zooming.Portfolio(agents, guarantee=guarantee, seed=0)
+    agent.choice = Only(2)
+    agent.learn(8)
+    return agent
+
+
+def with_a_block_to_settle(guarantee):
+    """A portfolio that has played a block, of which nothing is learned or credited yet."""
+    agent = oil_pair(guarantee)
+
+    def interrupt(portfolio):
+        if portfolio._played is not None:
+            raise KeyboardInterrupt("before settling")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "settle", interrupt)
+        with pytest.raises(KeyboardInterrupt, match="before settling"):
+            agent.learn(6, driver="fused")
+    return agent
+
+
+def with_an_open_episode(guarantee):
+    """A portfolio that is driven by hand, within an episode."""
+    agent = oil_pair(guarantee)
+    action = agent.act(0, [0.5])
+    agent.update(0, [0.5], action, 0.75, [0.25])
+    return agent
+
+
+@pytest.mark.parametrize("guarantee", [None, 0.05])
+@pytest.mark.parametrize(
+    ("prepare", "call"),
+    [(with_a_block_to_settle, blocks.settle), (with_an_open_episode, blocks.close_episode)],
+    ids=["settle", "close"],
+)
+def test_an_interrupt_at_any_line_loses_no_return_and_counts_none_twice(prepare, call, guarantee):
+    expected, n_lines = prepare(guarantee), 0
+    n_credited = expected.trend.n_episodes
+    call(expected)
+    assert expected.trend.n_episodes > n_credited
+    for k in itertools.count(1):
+        agent = prepare(guarantee)
+        if not is_interrupted_at(k, call, agent):
+            break
+        n_lines += 1
+        call(agent)
+        assert knowledge(agent) == knowledge(expected), k
+    assert n_lines > 10
+    assert same_history(agent.learn(20), expected.learn(20))
 
 
 @pytest.mark.parametrize("driver", ["fused", "python"])

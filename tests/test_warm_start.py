@@ -23,6 +23,7 @@ from zooming.agents.ledger import (
     Ledger,
 )  # fmt: skip
 from zooming.agents.stored_ledger import ledger_state, restore_ledger
+from zooming.agents.trend import Trend
 
 QUEUE = "zooming/Queue-v0"
 
@@ -484,11 +485,11 @@ class Cut(gym.Env):
         return np.array([0.5]), float(action[0]), False, self.n_steps == 3, {}
 
 
-def test_returns_of_the_rule_are_not_credited_to_an_agent_of_a_portfolio():
+def test_returns_of_the_rule_are_not_credited_to_an_agent_of_a_portfolio(monkeypatch):
     agent = zooming.Auto(Cut(), seed=0, horizon=5, reward_range=(0, 1))
     agent.warm_start(lambda step, state: [0.95], 40, loss=0.2)
-    credited, credit = [], agent._credit
-    agent._credit = lambda returns: (credited.extend(returns), credit(returns))
+    credited, add = [], Trend.add
+    monkeypatch.setattr(Trend, "add", lambda *args: (credited.extend(args[1]), add(*args)))
     agent.learn(60)
     assert agent.guide.ledger.of_careful[confidence.N] > 0
     assert len(credited) > 1

@@ -1,29 +1,25 @@
-"""The interface of all agents."""
+"""The base class of all agents: how one is made, trained and saved."""
 
 from __future__ import annotations
 
 import os
 import threading
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from zooming.agents.clipping import count_clipped
 from zooming.agents.history import History
 from zooming.agents.learning_problem import LearningProblem
-from zooming.agents.policy import LearnedPolicy
-from zooming.agents.replay import Transitions, update_each
 from zooming.agents.seeds import generator_at, seed_of
-from zooming.validation import as_float, known_options
+from zooming.agents.step_learner import StepLearner
+from zooming.validation import known_options
 
 if TYPE_CHECKING:
     from zooming.agents.warm_start import WarmStartOptions
 
 
-class Agent(LearnedPolicy):
+class Agent(StepLearner):
     """Base class of all agents: learns a policy for episodes of `horizon` steps.
 
     Steps are counted from 0. An axis is named `state[0]`, `action["gear"]`, ...; the name of a
@@ -208,60 +204,6 @@ class Agent(LearnedPolicy):
         """The finished episodes of the latest learn() if an exception ended it, otherwise None."""
         return None if self.latest_run is None else self.latest_run.final_history()
 
-    @abstractmethod
-    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        """Return the action to play while learning.
-
-        Parameters
-        ----------
-        step : int
-            Step of the episode, from 0.
-        observation : Any
-            The observation of the environment.
-        info : dict, optional
-            Info of the observation. `action_mask`, `action_low` and `action_high` in it
-            restrict the action, see `zooming.spaces.masks`.
-        """
-
-    @abstractmethod
-    def update(
-        self,
-        step: int,
-        observation: Any,
-        action: Any,
-        reward: float,
-        next_observation: Any,
-        terminated: bool = False,
-        *,
-        next_info: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Learn from one transition. A TransitionError leaves the agent unchanged.
-
-        Parameters
-        ----------
-        step, observation, action
-            Step of the episode, from 0, the observation, and the action that was played.
-        reward : float
-            The reward of the step.
-        next_observation : Any
-            The observation after the step.
-        terminated : bool, default False
-            Whether the environment ended the episode. The value of the next observation is then 0.
-        next_info : dict, optional
-            Info of the next observation. If it restricts actions, only feasible ones count for the
-            value of the next observation.
-        """
-
-    def _learn_transitions(
-        self, recorded: Transitions, done: NDArray[np.int64] | None = None
-    ) -> None:
-        """Learn from recorded transitions, with the same result as `update` of each in turn.
-
-        If a transition is bad, TransitionError is raised and the ones before it stay learned.
-        done[0] counts the learned transitions. After an interrupt, learning resumes there.
-        """
-        update_each(self, recorded, done)
-
     def learn_from(self, log: Any, **options: Any) -> Any:
         """Learn from a log: a data frame, a CSV or Parquet file, or a Minari dataset.
 
@@ -290,26 +232,6 @@ class Agent(LearnedPolicy):
         return zooming.to_log(self, library)
 
     @property
-    def n_episodes(self) -> int:
-        """Number of episodes begun. The agent counts an episode at its update of step 0.
-
-        For an agent class of your own, learn() counts. If an interrupt stops an episode at a split,
-        the next learn() continues that episode, and it counts when it is finished.
-        """
-        return self._n_episodes
-
-    def _take_n_episodes(self, n: int) -> None:
-        """Set the number of episodes, given by learn() or a file.
-
-        Agents that count their episodes themselves ignore it.
-        """
-        self._n_episodes = n
-
-    def drop_paused(self) -> None:
-        """Drop an episode paused for a split."""
-        return  # most agents have none
-
-    @property
     def env_generator(self) -> dict[str, Any] | None:
         """State of the environment's generator before the next episode.
 
@@ -321,55 +243,32 @@ class Agent(LearnedPolicy):
     def env_generator(self, state: dict[str, Any] | None) -> None:
         self.env_rng = None if state is None else generator_at(state)
 
-    # --- inputs -----------------------------------------------------------------------------------
-
-    def checked_state(self, step: int, observation: Any) -> NDArray[np.float64]:
-        """Return the observation as a float64 vector in its bounds. Rounding errors are clipped.
-
-        Parameters
-        ----------
-        step : int
-            Step of the episode, from 0.
-        observation : Any
-            An observation of the environment.
-
-        Raises
-        ------
-        TransitionError
-            If the observation is not a state of the environment, or `step` is outside the episode.
-        """
-        problem = self.problem
-        step = problem.check_step(step)
-        return problem.check_point(step, problem.flat_state(step, observation), 0)
-
-    def checked_transition(
-        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
-        """Return (state, action, reward, next state), each validated like `checked_state`.
-
-        With `rewards="clip"`, a reward outside the range is clipped and counted.
-
-        Parameters
-        ----------
-        step, observation, action, reward, next_observation
-            The transition, as `update` takes it.
-
-        Raises
-        ------
-        TransitionError
-            If a value is invalid.
-        """
-        checked = self.problem.check_transition(step, observation, action, reward, next_observation)
-        if checked[2] != as_float(reward):
-            count_clipped(self)
-        return checked
-
-    @property
-    def n_clipped(self) -> int:
-        """Number of rewards that were clipped; 0 with `rewards="refuse"`."""
-        return int(self.clipping[1])
-
     # --- files ------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the agent to one file, atomically. An agent from `zooming.load` continues exactly.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file. A symbolic link is followed.
+
+        Raises
+        ------
+        ConfigurationError
+            If the agent cannot be saved, for example with a split rule of your own.
+        OSError
+            If the path exists and is not a regular file, or its folder does not exist.
+        """
+        from zooming.agents import checkpoints  # imported here because checkpoints import agents
+
+        checkpoints.save(self, path)
+
+    def check_savable(self) -> None:
+        """Raise ConfigurationError if `save` would refuse this agent. Long runs call it first."""
+        from zooming.agents import checkpoints
+
+        checkpoints.check_savable(self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
@@ -388,10 +287,3 @@ class Agent(LearnedPolicy):
         from zooming.agents import checkpoints
 
         return checkpoints.load_as(cls, path, env)
-
-    @classmethod
-    def _from_options(
-        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
-    ) -> Self:
-        """Return a new agent with these options. `_restore` then restores what was learned."""
-        return cls(env, **options)

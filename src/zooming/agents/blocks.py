@@ -1,14 +1,16 @@
-"""Play blocks of a portfolio in compiled code: one agent plays, then all others learn from it."""
+"""Blocks of a portfolio: one agent plays, all others learn from it, and it gets the returns."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import copy
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
 from zooming.agents.agent import Agent
+from zooming.agents.balance import FREE, SAFE
 from zooming.agents.clipping import warn_of_clipping
 from zooming.agents.history import Log
 from zooming.agents.planner import ANY_REWARD
@@ -22,14 +24,19 @@ if TYPE_CHECKING:
 # block is in progress, number of episodes so far.
 PLAYER, LEFT, IS_OPEN, N_EPISODES = range(4)
 SAFE_PLAYS = -1  # value of counts[PLAYER] if the safe agent of a guarantee plays
+Keeper = TypeVar("Keeper")
 
 
 class Played:
-    """Episodes just played: their transitions and returns, and the agents still to learn them."""
+    """Episodes just played: their transitions, their returns, and the agents that learn from them.
 
-    def __init__(self, recorder: Recorder, log: Log, n_credited: int, others: list[Agent]) -> None:
-        self.recorder, self.log, self.n_credited, self.others = recorder, log, n_credited, others
-        self.n_learned = np.zeros(1, np.int64)  # transitions learned so far by others[-1]
+    `first` is the index in `log` of the first of these episodes.
+    """
+
+    def __init__(self, recorder: Recorder, log: Log, first: int, others: list[Agent]) -> None:
+        self.recorder, self.log, self.first = recorder, log, first
+        # Each agent with the number of transitions that it has learned so far.
+        self.others = [(agent, np.zeros(1, np.int64)) for agent in others]
 
 
 def play_blocks(portfolio: Portfolio, env: Any, crossing: Crossing, log: Log, end: int) -> int:
@@ -80,16 +87,51 @@ def settle(portfolio: Portfolio) -> None:
     if played is None:
         return
     recorded = played.recorder.transitions()
-    while played.others:
-        played.others[-1]._learn_transitions(recorded, played.n_learned)
-        played.others.pop()
-        played.n_learned[0] = 0
-    first, last = played.n_credited, int(played.log.done[0])
-    played.n_credited = last
-    portfolio._credit(played.log.returns[first:last].tolist())
-    portfolio.counts[[LEFT, N_EPISODES]] += (first - last, last - first)
+    for agent, n_learned in played.others:
+        agent._learn_transitions(recorded, n_learned)
+    last = int(played.log.done[0])
+    n_played, counts = last - played.first, portfolio.counts.copy()
+    counts[LEFT] -= n_played
+    counts[N_EPISODES] += n_played
+    credit(portfolio, played.log.returns[played.first : last].tolist(), counts=counts, _played=None)
     warn_of_clipping(portfolio.player)
-    portfolio._played = None
+
+
+def close_episode(portfolio: Portfolio) -> None:
+    """Credit the return of an episode that was played step by step to its player, once."""
+    if portfolio.counts[IS_OPEN]:
+        counts = portfolio.counts.copy()
+        counts[LEFT] -= 1
+        counts[IS_OPEN] = 0
+        credit(portfolio, portfolio._total.tolist(), counts=counts)
+    portfolio._total[0] = 0.0
+
+
+def credit(portfolio: Portfolio, returns: list[float], **changes: Any) -> None:
+    """Add returns to the statistics of the player, and set the attributes named in `changes`.
+
+    Statistics are changed in copies, which one call puts in place. So an interrupt leaves either
+    all old values or all new ones, and no return is lost or counted twice.
+    """
+    player, guarantee = int(portfolio.counts[PLAYER]), portfolio.guarantee
+    trend = changes["trend"] = _copy_arrays(portfolio.trend)
+    trend.add(returns)
+    if player != SAFE_PLAYS:
+        choice = changes["choice"] = _copy_arrays(portfolio.choice)
+        choice.credit(player, returns)
+    if guarantee is not None:
+        guarantee = changes["guarantee"] = copy.copy(guarantee)
+        guarantee.balance = _copy_arrays(guarantee.balance)
+        guarantee.balance.credit(SAFE if player == SAFE_PLAYS else FREE, returns)
+    vars(portfolio).update(changes)
+
+
+def _copy_arrays(keeper: Keeper) -> Keeper:
+    """Return a copy of an object of statistics, with copies of its arrays."""
+    found = copy.copy(keeper)
+    arrays = {name: one for name, one in vars(keeper).items() if isinstance(one, np.ndarray)}
+    vars(found).update({name: array.copy() for name, array in arrays.items()})
+    return found
 
 
 def check_counts(counts: NDArray[Any], total: NDArray[Any], n_agents: int, is_safe: bool) -> None:

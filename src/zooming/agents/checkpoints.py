@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import warnings
 from typing import Any, TypeVar
@@ -24,8 +23,9 @@ from zooming.agents.relatives.adaptive_mb import AdaptiveMB
 from zooming.agents.relatives.net_mb import NetMB
 from zooming.agents.relatives.randomized_q import RandomizedQ
 from zooming.agents.relatives.single_partition_q import SinglePartitionQ
-from zooming.agents.seeds import generator_at
+from zooming.agents.seeds import generator_at, seed_of
 from zooming.agents.stored_env import StoredEnv, compare_env, env_recipe, make_env
+from zooming.agents.stored_options import check_accepted
 from zooming.agents.tree_q import TreeQ
 from zooming.errors import CheckpointError, ConfigurationError
 from zooming.spaces.stored_spaces import space_of
@@ -58,36 +58,17 @@ def check_class(agent: Agent) -> None:
     agent._options()
 
 
-def options_of(agent: Agent) -> dict[str, Any]:
-    """Return the keyword arguments that rebuild an agent, as JSON values.
-
-    The value of a subclass's argument is read from the attribute of the same name.
-    """
-    known = agent._known_options()
-    parameters = inspect.signature(type(agent)).parameters
-    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-    options = {name: known[name] for name in known if takes_all or name in parameters}
-    for name, parameter in list(parameters.items())[1:]:  # without env
-        if name in options or parameter.kind is parameter.VAR_KEYWORD:
-            continue
-        if not hasattr(agent, name):
-            raise ConfigurationError(
-                f"{type(agent).__name__} cannot be saved: it does not keep its argument {name} "
-                f"as the attribute {name}"
-            )
-        options[name] = getattr(agent, name)
-    return options
-
-
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
     check_class(agent)
     if agent.env_generator is not None:
         generator_at(agent.env_generator)
     values, arrays = agent._state()
+    fixed = {} if type(agent) in _KINDS else agent._fixed_options()
     header = {
         "zooming": __version__,
         "agent": type(agent).__name__,
         "options": agent._options(),
+        **({"fixed_options": fixed} if fixed else {}),
         "values": values,
         "guide": None if agent.guide is None else agent.guide.state(),
         "n_episodes": agent.n_episodes,
@@ -197,16 +178,20 @@ def _build_agent(
             f"({', '.join(AGENTS)}); "
             "if the class is yours, call its own load, for example Mine.load(path)"
         )
-    kind = kinds[name]
+    kind, fixed = kinds[name], header.get("fixed_options", {})
+    options = {**fixed, **header["options"]}
+    check_accepted(kind, header["options"])
     stored = StoredEnv(
         space_of(header["spaces"]["state"]),
         space_of(header["spaces"]["action"]),
         str(header["env"]["name"]),
+        options.get("horizon"),
     )
     own = env if env is not None else make_env(header["env"]["make"])
     if own is not None:
-        compare_env(path, kind._from_options(stored, header["options"], arrays), own)
-    agent = kind._from_options(own if own is not None else stored, header["options"], arrays)
+        compare_env(path, kind._from_options(stored, options, arrays), own)
+    agent = kind._from_options(own if own is not None else stored, options, arrays)
+    agent.seed = seed_of(fixed.get("seed", agent.seed))
     agent._restore(header["values"], arrays)
     agent._take_n_episodes(check_int(header["n_episodes"], "n_episodes", 0))
     agent.clipping[1] = n_clipped = int(header.get("n_clipped", 0))  # not in older files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zooming.agents.core import write_bonus
 from zooming.bonuses import number_of_phase
 from zooming.kernels import pausing
 
@@ -18,7 +19,7 @@ def restart_if_due(agent: QLearner) -> None:
         return
     fresh = agent._first_table.copy()
     fresh.core["random"], fresh.core["episode"] = old["random"], old["episode"]
-    agent._set_bonus(fresh.core)
+    write_bonus(fresh.core, agent.bonus, agent._has_only_atoms())
     agent.table = fresh  # last, so that an interrupt leaves the old or the new table
 
 

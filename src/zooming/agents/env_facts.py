@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers import NormalizeReward
 
+from zooming.agents.stored_env import StoredEnv
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.gymnasium_parts import time_limits
 from zooming.errors import ConfigurationError
@@ -85,7 +86,7 @@ def horizon_of(env: Any, horizon: int | None) -> int:
     """
     # Compiled environments have a horizon; others may have a spec. A TimeLimit may shorten it.
     inner = getattr(env, "unwrapped", env)
-    own = inner.horizon if isinstance(inner, CompiledEnv) else None
+    own = inner.horizon if isinstance(inner, (CompiledEnv, StoredEnv)) else None
     said = [*([] if own is None else [own]), *time_limits(env)]
     if horizon is not None and said and check_int(horizon, "horizon", 1) > min(said):
         message = (

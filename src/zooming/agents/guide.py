@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from zooming.agents import rules, seeds
 from zooming.agents.careful import careful_action, find_planner
+from zooming.agents.ceilings import return_range
 from zooming.agents.confidence import NORMAL
 from zooming.agents.ledger import (
     CAREFUL,
@@ -19,14 +19,12 @@ from zooming.agents.ledger import (
     LEAST,
     LEFT,
     LET_GO,
-    NO_ENDS,
     NOISY,
     PLAYED,
     VARIED,
     Ledger,
 )
 from zooming.agents.ledger_words import ledger_facts
-from zooming.agents.planner import ANY_REWARD
 from zooming.agents.status import Status
 from zooming.agents.steps import check_steps
 from zooming.agents.stored_ledger import ledger_state, restore_ledger
@@ -75,7 +73,7 @@ class Guide:
         self.noise = usual if noise is None else check_float(noise, "noise", 0.0, 1.0)
         self.spread = check_float(spread, "spread", 0.0, 1.0)
         self.ledger = Ledger(
-            episodes, bound=bound, ends=_return_range(agent),
+            episodes, bound=bound, ends=return_range(agent),
             has_careful=find_planner(agent) is not None, limits_noise=noise is None,
             varies=self.noise > 0, **options,
         )  # fmt: skip
@@ -283,47 +281,6 @@ class Guide:
         found = cls(agent, None, 2 * LEAST, **kept["options"])
         restore_ledger(found.ledger, kept)
         return found
-
-
-def check_let_go(agent: Any) -> None:
-    """Raise ConfigurationError if a rule is still in use, because a rule cannot be exported."""
-    if getattr(agent, "is_guided", False):
-        raise ConfigurationError(
-            f"the rule of the warm start {agent.guide.words()}, and a file cannot hold the rule. "
-            "Export rules that come close to what predict plays, agent.explain().export(path); or "
-            "set agent.guide = None to export the agent's own policy, which was not shown to be as "
-            "good: compare zooming.evaluate(agent) before and after that"
-        )
-
-
-def own_policy(agent: Any) -> Any:
-    """Return a copy of the agent without its guide, for functions that describe its own policy.
-
-    Warn if the rule is still kept, because `predict` then plays another policy. Use the copy to
-    read the policy, not to learn.
-    """
-    if not getattr(agent, "is_guided", False):
-        return agent
-    warnings.warn(
-        f"the rule of the warm start {agent.guide.words()}. This is the agent's own policy, which "
-        "was not shown to be as good. In Python, agent.explain() tells what predict plays, after "
-        "agent.guide.set_rule(rule) if the agent was loaded",
-        UserWarning,
-        stacklevel=3,
-    )
-    found = copy.copy(agent)
-    found.guide = None
-    return found
-
-
-def _return_range(agent: Any) -> tuple[float, float]:
-    """Return the least and the largest possible return. An episode may end early."""
-    low, high = agent.reward_range
-    if getattr(agent, "_known_range", agent.reward_range) is None:
-        return NO_ENDS  # `Auto` has made up a range for its trees
-    if (low, high) == ANY_REWARD or agent.rewards != "refuse":
-        return NO_ENDS
-    return agent.horizon * min(low, 0.0), agent.horizon * max(high, 0.0)
 
 
 def _no_rule() -> ConfigurationError:

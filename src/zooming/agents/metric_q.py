@@ -17,6 +17,7 @@ from zooming.agents.clipping import clipping_text
 from zooming.agents.core import MOST_BALLS
 from zooming.agents.q_learner import QLearner
 from zooming.agents.stored_bonus import bonus_from_json
+from zooming.agents.stored_options import build_agent
 from zooming.errors import ConfigurationError
 from zooming.kernels import METRIC_CORE
 from zooming.metrics.ball_view import Balls
@@ -217,8 +218,12 @@ class MetricQ(QLearner):
                 "an oracle of your own cannot be saved: a file that named it would have to run "
                 "its code"
             )
+        return super()._options()
+
+    def _known_options(self) -> dict[str, Any]:
         oracle = self.oracle.tries if isinstance(self.oracle, Greedy) else "packing"
-        return {**super()._options(), "metric": metric_to_json(self.metric), "oracle": oracle}
+        own = {"metric": metric_to_json(self.metric), "oracle": oracle, "lazy": self.lazy}
+        return {**super()._known_options(), **own}
 
     @classmethod
     def _from_options(
@@ -257,7 +262,7 @@ class MetricQ(QLearner):
             else Greedy(options["oracle"])
         )
         given = {**options, "bonus": bonus_from_json(options["bonus"]), "oracle": oracle}
-        return cls(env, **{**given, "metric": metric})
+        return build_agent(cls, env, {**given, "metric": metric})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the arrays to save: the balls, and the distance matrices of finite sets.

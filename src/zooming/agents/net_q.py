@@ -9,12 +9,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.core import MOST_BALLS
-from zooming.agents.q_learner import ACTIONS, QLearner
+from zooming.agents.core import ACTIONS, MOST_BALLS
+from zooming.agents.q_learner import QLearner
 from zooming.bonuses import Bonus
 from zooming.errors import ConfigurationError
 from zooming.partitions.boxes import BoxTable
 from zooming.spaces.axes import Axes
+from zooming.spaces.net_borders import net_borders
 from zooming.validation import check_choice, check_float, check_int
 
 PAPERS_EPISODES = 2000
@@ -124,7 +125,7 @@ class NetQ(QLearner):
                 'points="multiples" plays the points of the net; leave out action="corner", which '
                 "is for files of older versions"
             )
-        borders = self.axes.net(self.spacing, MOST_PER_AXIS, self.points)
+        borders = net_borders(self.axes, self.spacing, MOST_PER_AXIS, self.points)
         n_balls = self.horizon * math.prod(len(axis_borders) + 1 for axis_borders in borders)
         if n_balls > MOST_BALLS:
             raise ConfigurationError(
@@ -172,7 +173,7 @@ class NetQ(QLearner):
         axes = Axes(env.observation_space, env.action_space, **given)
         # Older files have no `points`; their cells are those of "centers".
         options = {"points": "centers", **options}
-        borders = axes.net(options["spacing"], len(arrays["balls"]), options["points"])
+        borders = net_borders(axes, options["spacing"], len(arrays["balls"]), options["points"])
         if options["horizon"] * math.prod(len(axis_borders) + 1 for axis_borders in borders) > len(
             arrays["balls"]
         ):

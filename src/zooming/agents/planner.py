@@ -119,6 +119,12 @@ class Planner(Agent):
         *,
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
+        """Keep one transition for the next plans. The arguments are those of `Agent.update`.
+
+        At the last step of the horizon, `terminated` is ignored: the horizon's end cannot be told
+        from a terminal state there, and steps pooled with the last one would learn that the next
+        state is terminal.
+        """
         state, played, reward, after = self.checked_transition(
             step, observation, action, reward, next_observation
         )

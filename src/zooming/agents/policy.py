@@ -1,4 +1,4 @@
-"""The learned policy of an agent: read it, show it, and write it to a file."""
+"""The learned policy of an agent: read it, show it, and export it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
 
 class LearnedPolicy(ABC):
-    """Base class of `Agent` with the methods that read, show and save what was learned.
+    """Base class of `Agent` with the methods that read, show and export what was learned.
 
-    They change nothing. A subclass defines `greedy` for one state, or `_greedy` for many. To be
-    saved, it also defines `_state` and `_restore`. Every instance is an `Agent`; the casts below
-    tell mypy so.
+    They change nothing. A subclass defines `greedy` for one state, or `_greedy` for many. Every
+    instance is an `Agent`; the cast below tells mypy so.
     """
 
     interpolates = False  # whether the policy's action varies within a ball
@@ -246,28 +245,7 @@ class LearnedPolicy(ABC):
         """Return one sentence per suspected problem. The `status()` of a portfolio shows them."""
         return []
 
-    # --- files ------------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the agent to one file, atomically.
-
-        `zooming.load` returns an agent that continues exactly where this one stopped.
-
-        Parameters
-        ----------
-        path : str or PathLike
-            The file. A symbolic link is followed.
-
-        Raises
-        ------
-        ConfigurationError
-            If the agent cannot be saved, for example with a split rule of your own.
-        OSError
-            If the path exists and is not a regular file, or its folder does not exist.
-        """
-        from zooming.agents import checkpoints  # imported here because checkpoints import agents
-
-        checkpoints.save(cast("Agent", self), path)
+    # --- other forms ------------------------------------------------------------------------------
 
     def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write the learned policy as Python, JSON, C or SQL code that runs without zooming.
@@ -305,26 +283,3 @@ class LearnedPolicy(ABC):
         import zooming
 
         return zooming.explain(self, step=step, **options)
-
-    def check_savable(self) -> None:
-        """Raise ConfigurationError if `save` would refuse this agent. Long runs call it first."""
-        from zooming.agents import checkpoints
-
-        checkpoints.check_savable(cast("Agent", self))
-
-    def _options(self) -> dict[str, Any]:
-        """Return the keyword arguments that rebuild this agent, as JSON values."""
-        from zooming.agents import checkpoints
-
-        return checkpoints.options_of(cast("Agent", self))
-
-    def _known_options(self) -> dict[str, Any]:
-        return {**self.problem.options, "seed": self.seed}
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return what was learned as JSON values and arrays."""
-        raise NotImplementedError
-
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Restore what `_state` returned; raise ValueError or KeyError if it is invalid."""
-        raise NotImplementedError

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents import cards
 from zooming.agents.agent import Agent
-from zooming.agents.balance import FREE, SAFE
 from zooming.agents.blocks import (
     IS_OPEN,
     LEFT,
@@ -21,19 +19,25 @@ from zooming.agents.blocks import (
     SAFE_PLAYS,
     Played,
     check_counts,
+    close_episode,
     play_blocks,
     settle,
 )
-from zooming.agents.ceilings import ceiling
 from zooming.agents.choices import Choice
 from zooming.agents.clipping import clipping_text
 from zooming.agents.companions import check_agents, common_range
 from zooming.agents.delegates import Delegate
 from zooming.agents.guarantee import make_guarantee
 from zooming.agents.nesting import build_arms, nested_options, nested_state, restore_arms
+from zooming.agents.portfolio_words import (
+    card_facts,
+    portfolio_facts,
+    portfolio_warnings,
+    unique_names,
+)
 from zooming.agents.replay import Transitions
-from zooming.agents.status import Status, in_words
-from zooming.agents.trend import STUCK, Trend
+from zooming.agents.status import Status
+from zooming.agents.trend import Trend
 from zooming.spaces.masks import has_mask
 
 
@@ -118,7 +122,7 @@ class Portfolio(Delegate):
         if self.problem.check_step(step) == 0:
             self.checked_state(step, observation)  # raise before anything changes
             settle(self)
-            self._close()
+            close_episode(self)
             self._choose()
             self.counts[IS_OPEN] = 1
         if info and has_mask(info):
@@ -149,7 +153,7 @@ class Portfolio(Delegate):
         if self.counts[IS_OPEN]:
             self._total[0] += float(reward)
         if terminated or step + 1 == self.horizon:
-            self._close()
+            close_episode(self)
 
     def _learn_transitions(
         self, recorded: Transitions, done: NDArray[np.int64] | None = None
@@ -180,20 +184,6 @@ class Portfolio(Delegate):
             return "the others may have lost more than the guarantee allows"
         return self.choice.reason(player, names)
 
-    def _credit(self, returns: list[float]) -> None:
-        if not self._is_safe():
-            self.choice.credit(int(self.counts[PLAYER]), returns)
-        if self.guarantee is not None:
-            self.guarantee.balance.credit(SAFE if self._is_safe() else FREE, returns)
-        self.trend.add(returns)
-
-    def _close(self) -> None:
-        """Credit the return of an episode to its player, once."""
-        if self.counts[IS_OPEN]:
-            self._credit(self._total.tolist())
-            self.counts[LEFT] -= 1
-        self.counts[IS_OPEN], self._total[0] = 0, 0.0
-
     @property
     def n_episodes(self) -> int:
         return int(self.counts[N_EPISODES])
@@ -204,7 +194,7 @@ class Portfolio(Delegate):
 
     def drop_paused(self) -> None:
         settle(self)
-        self._close()  # an episode that was cut short ends before another driver plays
+        close_episode(self)  # an episode that was cut short ends before another driver plays
         for agent in self.agents + self.safe_agents:
             agent.drop_paused()
 
@@ -249,52 +239,17 @@ class Portfolio(Delegate):
             asked for. "rule": `agent.guide.status()` of a warm start. As long as the rule plays,
             "return" and "next 1,000 episodes" are None. "warnings": what seems wrong.
         """
-        names, choice, player = self._names(), self.choice, int(self.counts[PLAYER])
-        latest = None if self.is_guided else self.trend.latest()  # it knows only own episodes
-        gain = latest and self.trend.expected_gain(1000, ceiling(self, latest[0]))
-        found = {
-            "episodes": self.n_episodes,
-            "plays": "the safe agent" if self._is_safe() else names[player],
-            "why": self._why(player, names),
-            "recommended": names[choice.recommend()],
-            "agents": {name: choice.words(k) for k, name in enumerate(names)},
-            "return": None if latest is None else "{:.4g} ± {:.2g}".format(*latest),
-            "next 1,000 episodes": gain.words() if gain else None,
-            **({} if self.guarantee is None else {"guarantee": self.guarantee.words()}),
-            **({} if self.guide is None else {"rule": self.guide.status()}),
-            "warnings": self._warnings(),
-        }
-        if self.is_guided:
-            rule = found["rule"]
-            found |= {"plays": rule["plays"], "why": rule["why"]}
-            found["recommended"] = rule["predict plays"]
-        return Status(found)
+        return Status(portfolio_facts(self))
 
     def _names(self) -> list[str]:
         """Return a unique name for each agent."""
-        kinds = [type(agent).__name__ for agent in self.agents]
-        return [
-            kind if kinds.count(kind) == 1 else f"{kind} {kinds[: k + 1].count(kind)}"
-            for k, kind in enumerate(kinds)
-        ]
+        return unique_names(self.agents)
 
     def _warnings(self) -> list[str]:
-        found = [] if self.trend.has_improved() else [STUCK]
-        for agent in self.agents:
-            found += agent._warnings()
-        return found
+        return portfolio_warnings(self)
 
     def _facts(self) -> dict[str, Any]:
-        found = self.status()
-        shown = ("plays", "why", "recommended", "return", "next 1,000 episodes")
-        return {
-            "agents": ", ".join(self._names()),
-            **{name: in_words(found[name]) for name in shown},
-            **({"warnings": "; ".join(found["warnings"])} if found["warnings"] else {}),
-            "bytes": f"{self.nbytes:,}",
-            "seed": self.seed,
-            **cards.shown_fact(self.horizon),
-        }
+        return card_facts(self)
 
     def __repr__(self) -> str:
         names = ", ".join(type(agent).__name__ for agent in self.agents)
@@ -308,6 +263,9 @@ class Portfolio(Delegate):
     def _options(self) -> dict[str, Any]:
         promised = {} if self.guarantee is None else self.guarantee.options()
         return {"agents": nested_options(self.agents), **promised, "seed": self.seed}
+
+    def _fixed_options(self) -> dict[str, Any]:
+        return {}  # its agents have all others
 
     @classmethod
     def _from_options(

@@ -5,7 +5,6 @@ A subclass makes the table. The table selects, updates and splits, see `partitio
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,29 +12,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import bonuses, kernels
-from zooming.agents import cards, seeds
+from zooming.agents import cards
 from zooming.agents.agent import Agent
-from zooming.agents.clipping import clipping_text, count_clipped
-from zooming.agents.core import MOST_BALLS, check_core, check_n_rows, write_bonus
-from zooming.agents.doubling import prepare_episodes, restart_if_due
+from zooming.agents.clipping import clipping_text
+from zooming.agents.core import (
+    ACTIONS,
+    CAPS,
+    MOST_BALLS,
+    TIES,
+    check_core,
+    check_n_rows,
+    new_core,
+)
+from zooming.agents.doubling import prepare_episodes
 from zooming.agents.history import Log
 from zooming.agents.replay import Transitions, replay, update_each
 from zooming.agents.split_options import check_savable_rule
 from zooming.agents.stored_bonus import bonus_from_json, bonus_to_json
-from zooming.agents.table_policy import greedy_actions, row_at, select, value_at
+from zooming.agents.table_policy import greedy_actions, row_at, value_at
+from zooming.agents.table_steps import choose_action, learn_step
 from zooming.kernels import pausing
 from zooming.kernels.crossing import Crossing
 from zooming.partitions.splits import Rule, TreeRule
 from zooming.partitions.view import Partition
-from zooming.spaces.masks import Feasible, has_mask
+from zooming.spaces.masks import Feasible
 from zooming.validation import Floats, check_choice
 
 if TYPE_CHECKING:
     from zooming.analysis.certificates import Certificate
 
-CAPS = ("remaining", "horizon")
-TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
-ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM}
 DEFAULT_BONUS = 0.1  # c, for rewards that span 1
 
 
@@ -93,23 +98,16 @@ class QLearner(Agent):
         self, max_balls: int = MOST_BALLS, layout: np.dtype[Any] = kernels.CORE
     ) -> NDArray[Any]:
         """Return the core of a table: the options of this agent in the layout of the kernels."""
-        low, high = self.reward_range
-        core = np.zeros(1, layout)
-        core["max_balls"] = max_balls
-        core["random"] = seeds.derive_seed(self.seed, "agent")
-        core["horizon"], core["shared"] = self.horizon, self._shares_steps
-        core["n_stats"], core["due_power"], core["due_factor"] = kernels.N_STATS, 2.0, 1.0
-        core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
-        core["ties"], core["action_rule"] = TIES[self.ties], self._actions[self.action]
-        core["full_cap"] = self.cap == "horizon"
-        core["reward_low"], core["reward_high"], core["reward_span"] = low, high, high - low
-        self._set_bonus(core)
-        return core
+        return new_core(self, max_balls, layout)
 
     @property
     def _n_roots(self) -> int:
         """Number of partitions: one per step, or a single one for all steps."""
         return 1 if self._shares_steps else self.horizon
+
+    def _has_only_atoms(self) -> bool:
+        """Return whether every ball contains a single point from the start."""
+        return self.axes.n_wide == 0
 
     @property
     def learned(self) -> Any:
@@ -126,34 +124,7 @@ class QLearner(Agent):
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         return self._act(step, observation, info, False)
 
-    def _act(self, step: int, observation: Any, info: Mapping[str, Any] | None, keeps: bool) -> Any:
-        """Do what `act` does.
-
-        If `keeps` is set, `stepping.step_on` may follow instead of `update`.
-        """
-        if type(step) is not int or not 0 <= step < self.horizon:
-            step = self.problem.check_step(step)
-        if step == 0 and self._first_table is not None:
-            self.checked_state(step, observation)  # raise before the restart forgets anything
-            restart_if_due(self)
-        axes, table = self.axes, self.table
-        if info and has_mask(info):
-            state, allowed = self.problem.flat_state(step, observation), self._feasible(step, info)
-            rule = int(table.core["action_rule"][0])
-            action, _ = select(self, table, step, state, TIES[self.ties], rule, allowed)
-            return axes.shaped_action(action)
-        action = np.empty(axes.n_action)
-        flat = observation if axes.has_plain_states else self.problem.flat_state(step, observation)
-        try:
-            code = table.act(step, flat, action, keeps)
-        except (TypeError, ValueError):  # not a float64 vector: convert it below
-            code = kernels.WRONG_SIZE
-        if code != kernels.FINE:
-            state = self.problem.flat_state(step, observation)
-            code = table.act(step, state, action, keeps)
-            if code != kernels.FINE:
-                raise self.problem.bad_point(step, table.payload, state)
-        return action if axes.has_plain_actions else axes.shaped_action(action)
+    _act = choose_action
 
     def update(
         self,
@@ -166,45 +137,7 @@ class QLearner(Agent):
         *,
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
-        problem, axes = self.problem, self.axes
-        if type(step) is not int or not 0 <= step < self.horizon:
-            step = problem.check_step(step)
-        if step == 0 and self._first_table is not None:
-            problem.check_transition(step, observation, action, reward, next_observation)
-            restart_if_due(self)
-        is_clipped = False
-        if not (
-            isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward
-        ):
-            given, reward = reward, problem.check_reward(step, reward)
-            is_clipped = bool(given != reward)
-        state, played, after = observation, action, next_observation
-        if not axes.has_plain_states:
-            state = problem.flat_state(step, observation)
-            after = problem.flat_state(step, next_observation, "next ")
-        if not axes.has_plain_actions:
-            played = problem.flat_action(step, action)
-        next_value = math.nan
-        if next_info and has_mask(next_info) and not terminated and step + 1 < self.horizon:
-            flat = problem.flat_state(step, next_observation, "next ")
-            problem.check_point(step, flat, 0, "next ")
-            next_value = value_at(self, self.table, step + 1, next_observation, next_info)
-        try:
-            code = self.table.update(step, state, played, reward, after, terminated, next_value)
-        except (TypeError, ValueError):  # not float64 vectors: convert them below
-            code = kernels.WRONG_SIZE
-        if code == kernels.WRONG_SIZE or code == kernels.BAD_STATE:
-            state, played = problem.flat_state(step, observation), problem.flat_action(step, action)
-            after = problem.flat_state(step, next_observation, "next ")
-            code = self.table.update(
-                step, state, played, reward, after, bool(terminated), next_value
-            )
-            if code == kernels.BAD_STATE:
-                raise problem.bad_point(step, self.table.payload, state, played, after)
-        if is_clipped:
-            count_clipped(self)
-        if code == kernels.DUE:
-            self.table.split(self.table.payload)
+        learn_step(self, step, observation, action, reward, next_observation, terminated, next_info)
 
     def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
         n_done = int(log.done[0])
@@ -229,15 +162,7 @@ class QLearner(Agent):
         else:  # a caller's own update, or restarts of the doubling trick
             update_each(self, recorded, done)
 
-    # --- the bonus and the number of episodes -----------------------------------------------------
-
-    def _set_bonus(self, core: NDArray[Any]) -> None:
-        """Write the bonus for the next episode, or for its doubling phase, into `core`."""
-        write_bonus(core, self.bonus, self._has_only_atoms())
-
-    def _has_only_atoms(self) -> bool:
-        """Return whether every ball contains a single point from the start."""
-        return self.axes.n_wide == 0
+    # --- the number of episodes -------------------------------------------------------------------
 
     @property
     def n_episodes(self) -> int:
@@ -358,12 +283,12 @@ class QLearner(Agent):
     ) -> Any:
         n_roots = 1 if cls._shares_steps else options["horizon"]
         check_n_rows(env, options, arrays, n_roots)  # before the table is allocated
-        return cls(env, **{**options, "bonus": bonus_from_json(options["bonus"])})
+        options = {**options, "bonus": bonus_from_json(options["bonus"])}
+        return super()._from_options(env, options, arrays)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, self.table.state()
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        fresh, is_doubling = self.table.core.copy(), self._first_table is not None
-        check_core(arrays["core"], fresh, self.bonus, self._has_only_atoms(), is_doubling)
+        check_core(self, arrays["core"])
         self.table.restore(arrays)

@@ -19,7 +19,7 @@ PARTS = ("states", "actions")  # of `Axes`
 
 @dataclass
 class StoredEnv:
-    """Spaces and name of a saved environment.
+    """Spaces, name and horizon of a saved environment.
 
     An agent can act and update with it, but not learn.
     """
@@ -27,6 +27,7 @@ class StoredEnv:
     observation_space: gym.Space[Any]
     action_space: gym.Space[Any]
     name: str
+    horizon: int | None = None  # of the saved agent
     spec: None = None
 
 

@@ -13,6 +13,7 @@ from zooming.agents.clipping import clipping_text
 from zooming.agents.core import check_n_rows
 from zooming.agents.q_learner import QLearner
 from zooming.agents.split_options import first_boxes, split_core, take_split_options
+from zooming.agents.stored_options import build_agent
 from zooming.errors import ConfigurationError
 from zooming.kernels.layout import INDEX
 from zooming.kernels.trees import N_TREE_STATS
@@ -153,13 +154,16 @@ class TreeQ(QLearner):
             f"{self.n_episodes} episodes{clipping_text(self)})"
         )
 
+    def _known_options(self) -> dict[str, Any]:
+        return {**super()._known_options(), "shared": self.shared}
+
     @classmethod
     def _from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Any:
         n_roots = 1 if options["shared"] else options["horizon"]
         check_n_rows(env, options, arrays, n_roots)  # before the table is allocated
-        return cls(env, **options)
+        return build_agent(cls, env, options)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         values, arrays = super()._state()

@@ -10,7 +10,7 @@ from typing import Any
 
 from zooming.analysis.intervals import Interval
 from zooming.study.rivals.libraries import library_of, versions_of
-from zooming.study.study import FEW_SEEDS, Row
+from zooming.study.summary import FEW_SEEDS, Row
 from zooming.study.tune import Tuned
 
 WIDTH = 140  # characters per line of tables written to a file or a pipe

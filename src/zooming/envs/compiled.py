@@ -16,6 +16,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from numpy.typing import ArrayLike, NDArray
 
 from zooming.envs import starts
+from zooming.envs.dynamics_boxes import as_vector, box_of, check_action
 from zooming.envs.functions import compile_as
 from zooming.envs.gymnasium_parts import generator_of, set_generator
 from zooming.envs.rendered import RenderedEnv
@@ -24,7 +25,7 @@ from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels import DYNAMICS, GIVEN, WEIGH
 from zooming.kernels.crossing import Crossing, draw_start, play_step
 from zooming.kernels.layout import BOUND_TOLERANCE
-from zooming.validation import Floats, as_floats, check_int, check_range, clip_rounding, short_repr
+from zooming.validation import Floats, check_int, check_range
 
 Dynamics = Callable[..., float]
 MOST_AXES = 10_000  # largest dimension of a built-in environment
@@ -64,8 +65,8 @@ class CompiledEnv(RenderedEnv):
         render_mode: str | None = None,
     ) -> None:
         super().__init__(render_mode)
-        self.observation_space, self.state_box = _sides(observation_space, "observation_space")
-        self.action_space, self.action_box = _sides(action_space, "action_space")
+        self.observation_space, self.state_box = box_of(observation_space, "observation_space")
+        self.action_space, self.action_box = box_of(action_space, "action_space")
         self.has_whole_states = isinstance(observation_space, gym.spaces.Discrete)
         self.has_whole_actions = isinstance(action_space, gym.spaces.Discrete)
         self._state_ends = float(self.state_box.low[0]), float(self.state_box.high[0])
@@ -120,7 +121,7 @@ class CompiledEnv(RenderedEnv):
         if self._state is None or self._step >= self.horizon:
             raise gym.error.ResetNeeded(f"{self.name}: no episode is under way; call reset() first")
         next_state = np.empty_like(self._state)
-        checked = self._checked(action)
+        checked = check_action(self, action)
         reward = play_step()(
             self.crossing().handle, self._state, checked, self._step, self.params, next_state
         )
@@ -226,44 +227,6 @@ class CompiledEnv(RenderedEnv):
         """End the current episode. reset() must be called before the next step."""
         self._state = None
 
-    def _checked(self, action: Any) -> Floats:
-        """Return a validated action as a vector for the dynamics."""
-        if self.has_whole_actions and isinstance(action, (int, np.integer)):  # fast path
-            first, last = self._action_ends
-            if first <= action <= last:
-                return np.array([float(action)])
-        low, high = self.action_box.low, self.action_box.high
-        try:
-            point = np.ascontiguousarray(action, np.float64)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise TransitionError(
-                f"{self.name}, step {self._step}: action {short_repr(action)} is not in "
-                f"{self.action_space}"
-            ) from error
-        if self.has_whole_actions:
-            if point.size != 1 or not (
-                low[0] <= point.flat[0] <= high[0] and float(point.flat[0]).is_integer()
-            ):
-                raise TransitionError(
-                    f"{self.name}, step {self._step}: action = {action!r} is not a whole number "
-                    f"from {low[0]:g} to "
-                    f"{high[0]:g}; give a value of {self.action_space}"
-                )
-            return point.reshape(1)
-        if point.shape != low.shape:
-            raise TransitionError(
-                f"{self.name}, step {self._step}: action has shape {point.shape}; expected "
-                f"{low.shape}"
-            )
-        point, i = clip_rounding(point, low, high)
-        if i is not None:
-            raise TransitionError(
-                f"{self.name}, step {self._step}: action[{i}] = {point[i]} is outside [{low[i]}, "
-                f"{high[i]}]; "
-                f"clip it to the action space"
-            )
-        return point
-
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledEnv:
         # Compiled functions cannot be copied, so they are shared; generator and state are copied.
         twin = copy.copy(self)
@@ -294,38 +257,3 @@ def find_fusible(env: Any) -> CompiledEnv | None:
     """Return `find_compiled(env)`, or None if the environment renders every step for a human."""
     inner = find_compiled(env)
     return None if inner is None or inner.render_mode == "human" else inner
-
-
-def as_vector(values: Any, what: str) -> Floats:
-    """Return a sequence of numbers as a vector. Raise ConfigurationError for anything else."""
-    try:
-        return as_floats(values).ravel()
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(
-            f"{what}={short_repr(values)}: give a sequence of numbers"
-        ) from error
-
-
-def _sides(space: Any, where: str) -> tuple[gym.Space[Any], gym.spaces.Box]:
-    """Return (space of the environment, float64 box of the dynamics).
-
-    The dtype of a Box becomes float64, so that the agent gets exactly what the dynamics computed.
-    """
-    if isinstance(space, gym.spaces.Discrete):
-        first = float(space.start)
-        return space, gym.spaces.Box(first, first + float(space.n) - 1.0, (1,), np.float64)
-    if (
-        not isinstance(space, gym.spaces.Box)
-        or len(space.shape) != 1
-        or not np.issubdtype(space.dtype, np.floating)
-    ):
-        raise ConfigurationError(
-            f"{where} of a compiled environment must be a one-dimensional Box of floats, or "
-            f"Discrete, not {space}"
-        )
-    if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
-        raise ConfigurationError(f"{where} is unbounded: {space}. Give finite bounds.")
-    box = gym.spaces.Box(
-        space.low.astype(np.float64), space.high.astype(np.float64), dtype=np.float64
-    )
-    return box, box

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zooming.envs import starts
-from zooming.envs.compiled import GIVEN_FORM, WEIGH_FORM, CompiledEnv, Dynamics, Outcomes, as_vector
+from zooming.envs.compiled import GIVEN_FORM, WEIGH_FORM, CompiledEnv, Dynamics, Outcomes
+from zooming.envs.dynamics_boxes import as_vector
 from zooming.envs.functions import compile_as
 from zooming.envs.trial import check_weights, try_in_python
 from zooming.kernels import GIVEN, WEIGH

@@ -6,7 +6,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from zooming.agents.guide import own_policy
+from zooming.agents.own_policy import own_policy
 from zooming.errors import ConfigurationError
 from zooming.export.differences import Differences, compare
 from zooming.export.evidence import gather, weigh

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from zooming.agents.files import write_atomically
-from zooming.agents.guide import check_let_go
+from zooming.agents.own_policy import check_let_go
 from zooming.errors import ConfigurationError
 from zooming.export.action_grid import action_grid
 from zooming.export.c_header import c_header

@@ -21,7 +21,7 @@ from zooming.kernels import (
     sides,
 )
 from zooming.kernels.records import Boxes, pack
-from zooming.partitions.borders import corners
+from zooming.partitions.box_view import view_boxes
 from zooming.partitions.faults import fault, has_same_cuts, lengths, levels
 from zooming.partitions.nets import cut_into_cells
 from zooming.partitions.rule_splits import due_at_row, split_by_rule
@@ -259,30 +259,7 @@ class BoxTable(Table):
 
     def view(self, step: int) -> Partition:
         """Return the active balls of a step, sorted by row, in the environment's units."""
-        axes = self.axes
-        row, low, high = self.boxes(step)
-        balls = self.rows[row]
-        depth = balls["depth"].astype(np.int64)
-        return Partition(
-            low=corners(axes, low),
-            high=corners(axes, high),
-            q_value=np.array(self.q_values(step, row)),
-            n_visits=balls["n_visits"].astype(np.int64),
-            depth=depth,
-            radius=self._radii(depth, lengths(axes.table, low, high)),
-            names=tuple(axes.names),
-            step=step,
-            kinds=tuple(axes.kinds),
-            weights=tuple(axes.weights),
-        )
-
-    def _radii(self, depth: NDArray[np.int64], side_lengths: Floats) -> Floats:
-        """Return the radius of each ball, as `Partition` defines it."""
-        if self.core["cubes"][0]:
-            return np.asarray(0.5**depth)
-        if self.core["spacing"][0]:
-            return np.full(len(depth), self.core["spacing"][0])
-        return np.asarray(side_lengths.max(axis=1))
+        return view_boxes(self, step)
 
     def state(self) -> dict[str, NDArray[Any]]:
         stored = super().state()

@@ -17,17 +17,12 @@ from zooming.errors import SpaceError
 from zooming.kernels import plan_layout as layout
 from zooming.kernels.grids import center_states, lay_grid, make_grid, sort_by_step
 from zooming.kernels.layout import ATOMS
-from zooming.kernels.plan_layout import CORE, WEIGHT, Grid, Plan, Samples
+from zooming.kernels.plan_layout import WEIGHT, Grid, Plan, Samples
 from zooming.kernels.planning import make_plan
 from zooming.partitions.borders import corners
 from zooming.partitions.condensing import condense
 from zooming.partitions.faults import lengths
-from zooming.partitions.stored_cells import (
-    check_bins,
-    check_form,
-    check_samples,
-    restore_centers,
-)
+from zooming.partitions.stored_cells import restore_cells
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL
@@ -267,45 +262,8 @@ class CellTable:
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Restore the arrays that `state` returned. Raise ValueError if they are invalid.
-
-        `plan.visits` and `plan.best` are not saved: they are computed from the samples and from Q
-        and the bonus.
-        """
-        core = arrays["core"].astype(CORE)
-        n = int(core["n_samples"][0])
-        given = Samples(arrays["steps"], arrays["places"], arrays["numbers"])
-        for name, wanted, one in zip(
-            ("steps", "places", "numbers"),
-            _allocate(n, self.samples.places.shape[1]),
-            given,
-            strict=True,
-        ):
-            check_form(name, one, wanted)
-        check_samples(core, given, self.units, len(self.axes))
-        check_form("widths", arrays["widths"], self.widths)
-        check_form("apart", arrays["apart"], self.apart)
-        if not np.isin(arrays["apart"], (layout.ALIKE, layout.ALONE, layout.CORRECTED)).all():
-            raise ValueError("the form of a step is unknown")
-        bins, edges = arrays["bins"], arrays["edges"]
-        check_bins(bins, edges, self.units, 3 * max(layout.MOST_CELLS, self.n_categories))
-        grid = Grid(
-            *make_grid(self.kinds, self.units, bins.copy(), edges.copy(), self.axes.n_state)
-        )
-        restore_centers(grid, arrays["centers"])
-        plan = self._new_plan(grid)
-        for name in ("q", "bonus", "way", "played"):
-            check_form(name, arrays[name], getattr(plan, name))
-            getattr(plan, name)[:] = arrays[name]
-        values: dict[str, Any] = {"core": core, "widths": arrays["widths"].copy(), "grid": grid}
-        values["apart"] = arrays["apart"].copy()
-        samples = Samples(*(part.copy() for part in given))
-        vars(self).update(values, samples=samples, plan=plan, _policy=None, _settled=None)
-        counts = self._counts(int(core["n_planned"][0]))
-        is_apart = self.apart[0] != layout.ALIKE
-        plan.visits[:] = np.where(is_apart[:, None], counts, counts[~is_apart].sum(axis=0))
-        total = (plan.q + plan.bonus).reshape(*plan.best.shape, -1)
-        plan.best[:] = total.argmax(axis=2)
+        """Restore the arrays that `state` returned. Raise ValueError if they are invalid."""
+        restore_cells(self, arrays)
 
 
 def _places(axes: Axes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

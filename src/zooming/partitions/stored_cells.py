@@ -1,15 +1,54 @@
-"""Check the samples and cells of a planner that come from a file."""
+"""Restore the samples and cells of a planner from a file, and check them."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zooming.kernels import plan_layout as layout
-from zooming.kernels.plan_layout import MEAN_REWARD, SPREAD, WEIGHT, Grid, Samples
+from zooming.kernels.grids import make_grid
+from zooming.kernels.plan_layout import CORE, MEAN_REWARD, SPREAD, WEIGHT, Grid, Samples
+
+if TYPE_CHECKING:
+    from zooming.partitions.cells import CellTable
+
+
+def restore_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> None:
+    """Restore the arrays that `CellTable.state` returned. Raise ValueError if they are invalid.
+
+    `plan.visits` and `plan.best` are not saved: they are computed from the samples and from Q and
+    the bonus.
+    """
+    core = arrays["core"].astype(CORE)
+    n = int(core["n_samples"][0])
+    given = Samples(arrays["steps"], arrays["places"], arrays["numbers"])
+    for name, part, one in zip(("steps", "places", "numbers"), table.samples, given, strict=True):
+        check_form(name, one, np.empty((n, *part.shape[1:]), part.dtype))
+    check_samples(core, given, table.units, len(table.axes))
+    check_form("widths", arrays["widths"], table.widths)
+    check_form("apart", arrays["apart"], table.apart)
+    if not np.isin(arrays["apart"], (layout.ALIKE, layout.ALONE, layout.CORRECTED)).all():
+        raise ValueError("the form of a step is unknown")
+    bins, edges = arrays["bins"], arrays["edges"]
+    check_bins(bins, edges, table.units, 3 * max(layout.MOST_CELLS, table.n_categories))
+    grid = Grid(*make_grid(table.kinds, table.units, bins.copy(), edges.copy(), table.axes.n_state))
+    restore_centers(grid, arrays["centers"])
+    plan = table._new_plan(grid)
+    for name in ("q", "bonus", "way", "played"):
+        check_form(name, arrays[name], getattr(plan, name))
+        getattr(plan, name)[:] = arrays[name]
+    values: dict[str, Any] = {"core": core, "widths": arrays["widths"].copy(), "grid": grid}
+    values["apart"] = arrays["apart"].copy()
+    samples = Samples(*(part.copy() for part in given))
+    vars(table).update(values, samples=samples, plan=plan, _policy=None, _settled=None)
+    counts = table._counts(int(core["n_planned"][0]))
+    is_apart = table.apart[0] != layout.ALIKE
+    plan.visits[:] = np.where(is_apart[:, None], counts, counts[~is_apart].sum(axis=0))
+    total = (plan.q + plan.bonus).reshape(*plan.best.shape, -1)
+    plan.best[:] = total.argmax(axis=2)
 
 
 def check_form(name: str, given: NDArray[Any], wanted: NDArray[Any]) -> None:

@@ -16,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 
 from zooming.errors import SpaceError
-from zooming.kernels import ATOMS, WEIGHT, bend, unbend
+from zooming.kernels import ATOMS, bend, unbend
 from zooming.spaces.axis import (
     Axis,
     check_axes,
@@ -26,7 +26,7 @@ from zooming.spaces.axis import (
     set_squash,
     set_weights,
 )
-from zooming.spaces.flatten import CATEGORICAL, INTERVAL, ORDERED, Node, build_tree
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL, Node, build_tree
 from zooming.validation import Floats
 
 MAX_AXES = 48  # a split has a bit mask of axes
@@ -174,39 +174,6 @@ class Axes:
         """Return the borders of the initial partition, in which each category is a cell."""
         return [np.arange(1, n) / n for n in self.n_values]
 
-    def net(self, spacing: float, most: int, points: str = "centers") -> list[Floats]:
-        """Return the borders of a net along each axis. An axis of less weight has a wider spacing.
-
-        With `points="centers"`, the borders of an interval are the multiples of the spacing. With
-        "multiples", they lie halfway between these. Borders of an integer axis always lie between
-        two values, nearest to the multiples. Raise SpaceError for more than `most` cells along one
-        axis, before memory is allocated.
-        """
-        if max(self.n_values) > most:
-            raise SpaceError(
-                f"the categories alone make more than {most:,} balls; name axes that have an "
-                "order, ordered="
-            )
-        found = self.cells()
-        for i, axis in enumerate(self._axes):
-            if axis.kind == CATEGORICAL or axis.weight == 0:
-                continue
-            share, n_values = min(1.0, spacing / self.table[i, WEIGHT]), axis.high - axis.low + 1
-            n_cells = math.ceil(1 / share - 1e-9)  # against rounding up by rounding errors
-            if min(n_cells, n_values if axis.kind == ORDERED else math.inf) > most:
-                raise SpaceError(
-                    f"spacing={spacing:g} makes more than {most:,} balls; use a coarser net"
-                )
-            if axis.kind == ORDERED and share * n_values <= 1:
-                found[i] = _values(axis)
-                continue
-            is_shifted = points == "multiples" and axis.kind == INTERVAL
-            found[i] = (np.arange(1, n_cells) - (0.5 if is_shifted else 0.0)) * share
-            if axis.kind == ORDERED:
-                inner = np.unique(np.rint(found[i] * n_values))
-                found[i] = inner[(inner > 0) & (inner < n_values)] / n_values
-        return found
-
     # --- values as numbers, and back --------------------------------------------------------------
 
     def flat_state(self, observation: Any) -> Floats:
@@ -307,12 +274,6 @@ def _axes_of(*nodes: Node) -> list[Axis]:
         for leaf in node.leaves()
         for name, low, high in zip(leaf.names, leaf.low.tolist(), leaf.high.tolist(), strict=True)
     ]
-
-
-def _values(axis: Axis) -> Floats:
-    """Return the borders between the values of an integer axis, in the unit interval."""
-    n_values = int(axis.high - axis.low) + 1
-    return np.arange(1, n_values) / n_values
 
 
 def _is_plain(space: gym.Space[Any]) -> bool:

@@ -11,7 +11,6 @@ curves.parquet           one row per run and checkpoint
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -33,6 +32,7 @@ from zooming.study.config_differences import are_equal, list_differences
 from zooming.study.configuration import Configuration
 from zooming.study.locks import LOCK, lock, write_error
 from zooming.study.problems import AgentChoice, Problem
+from zooming.study.result_tables import make_tables
 from zooming.study.rivals.libraries import versions_of
 from zooming.study.stored import (
     FORMAT,
@@ -49,7 +49,6 @@ from zooming.validation import check_float, count_own_frames
 from zooming.version import __version__
 
 MANIFEST, OPTIMA, TIMINGS, CHUNKS = "manifest.json", "optima.json", "timings.jsonl", "chunks"
-_IN_RESULTS = ("seed", "final_return", "total_return", "n_balls", "nbytes")
 
 
 class Store:
@@ -247,7 +246,7 @@ class Store:
         `curve_episode` holds the checkpoints.
         """
         found = [self.read(chunk) for chunk in self.configuration.chunks_of(problem, agent)]
-        names = (*PER_RUN, *PER_CHECKPOINT, *self._optional())
+        names = (*PER_RUN, *PER_CHECKPOINT, *self.optional_names())
         joined = {name: np.concatenate([arrays[name] for arrays in found]) for name in names}
         return {**joined, "curve_episode": found[0]["curve_episode"]}
 
@@ -264,58 +263,15 @@ class Store:
         files.write_atomically(self.folder / OPTIMA, content)
 
     def write_tables(self, optima: Optima) -> None:
-        """Write results.parquet and curves.parquet from all chunks, if the content has changed."""
-        pl = _polars()
-        results, curves = [], []
-        for chunk in self.configuration.chunks():
-            arrays = self.read(chunk)
-            optimum = optima[chunk.problem.name]
-            best = None if optimum is None else optimum.return_
-            named = {
-                "problem": chunk.problem.name,
-                "agent": chunk.agent.label,
-                "settings": json.dumps(chunk.agent.settings, default=str),
-            }
-            n, points = chunk.n_runs, arrays["curve_episode"]
-            regret = (
-                np.full(n, np.nan)
-                if best is None
-                else chunk.episodes * best - arrays["total_return"]
-            )
-            per_run = {name: arrays[name] for name in (*_IN_RESULTS, *self._optional())}
-            results.append(
-                pl.DataFrame(
-                    {**{k: [v] * n for k, v in named.items()}, **per_run, "regret": regret}
-                )
-            )
-            total = arrays["curve_total"]
-            curves.append(pl.DataFrame({
-                **{k: [v] * (n * len(points)) for k, v in named.items() if k != "settings"},
-                "seed": np.repeat(arrays["seed"], len(points)), "episode": np.tile(points, n),
-                "total_return": total.ravel(),
-                "n_balls": arrays["curve_n_balls"].ravel(),
-                "regret": np.full(total.size, np.nan)
-                if best is None
-                else (points * best - total).ravel(),
-            }))  # fmt: skip
-        for name, frames in (("results", results), ("curves", curves)):
-            content, path = io.BytesIO(), self.folder / f"{name}.parquet"
-            pl.concat(frames).write_parquet(content)
-            if not path.is_file() or path.read_bytes() != content.getvalue():
-                files.write_atomically(path, content.getvalue())
+        """Write results.parquet and curves.parquet from all chunks, unless they are unchanged."""
+        for name, content in make_tables(self, optima).items():
+            path = self.folder / f"{name}.parquet"
+            if not path.is_file() or path.read_bytes() != content:
+                files.write_atomically(path, content)
 
-    def _optional(self) -> tuple[str, ...]:
+    def optional_names(self) -> tuple[str, ...]:
         """Return the names of the arrays that only some studies have."""
         return (FINAL_VALUE,) if self.configuration.value_episodes else ()
 
     def _path(self, chunk: Chunk) -> Path:
         return self.folder / CHUNKS / f"{chunk.name}.zoom"
-
-
-def _polars() -> Any:
-    """Import polars. If it is missing, raise ConfigurationError that says how to install it."""
-    try:
-        import polars
-    except ImportError as error:
-        raise ConfigurationError("tables need polars: pip install 'zooming[study]'") from error
-    return polars

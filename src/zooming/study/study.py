@@ -1,15 +1,13 @@
-"""Run a study: compute the missing chunks, store them, show progress, and summarize."""
+"""Run a study: compute the missing chunks, store them, and show progress."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from zooming import notebook
-from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import ConfigurationError
 from zooming.study import engines
 from zooming.study.bars import show_progress
@@ -18,51 +16,8 @@ from zooming.study.optima import find_optima
 from zooming.study.problems import AgentChoice, Problem, agent_named, resolve_problem
 from zooming.study.stopping import Stopped, raise_on_sigterm
 from zooming.study.store import CHUNKS, Store
-from zooming.study.stored import Optima
+from zooming.study.summary import Row, summarize
 from zooming.validation import count_noun
-
-FEW_SEEDS = 5
-
-
-@dataclass(frozen=True)
-class Row:
-    """The summary of one agent on one problem over the seeds of a study.
-
-    Attributes
-    ----------
-    problem, agent
-        Names, as in the tables.
-    optimum
-        Expected return of the optimal policy; None if the problem cannot be solved.
-    final_return
-        Mean return of the last tenth of the episodes, with its 95 % interval; None with one seed.
-    regret
-        Regret of a run, with its 95 % interval; None with one seed or without an optimum.
-    advantage
-        Return per episode minus that of the first agent with the same seed: the mean over the
-        seeds, with its 95 % interval. None for the first agent, or with one seed.
-    mean_return, mean_regret
-        The means of `final_return` and `regret`, also with one seed.
-    n_balls, nbytes
-        Mean number of balls and mean memory of the agent after a run.
-    seconds
-        Mean processor time of learning in a run.
-    n_clipped
-        Mean number of clipped rewards in a run.
-    """
-
-    problem: str
-    agent: str
-    optimum: float | None
-    final_return: Interval | None
-    regret: Interval | None
-    advantage: Interval | None
-    mean_return: float
-    mean_regret: float | None
-    n_balls: float
-    nbytes: float
-    seconds: float = field(compare=False)
-    n_clipped: float = 0.0
 
 
 class Study:
@@ -221,43 +176,7 @@ class Study:
         """
         store = Store(folder, self.configuration)
         store.check_finished()
-        return self._summary(store, find_optima(store))
-
-    def _summary(self, store: Store, optima: Optima) -> list[Row]:
-        """Return one row per problem and agent for a store whose chunks are complete."""
-        timings, seconds = store.seconds(), dict[tuple[str, str], float]()
-        for chunk in self.configuration.chunks():
-            key = chunk.problem.name, chunk.agent.label
-            seconds[key] = seconds.get(key, 0.0) + timings.get(chunk.name, float("nan"))
-        rows = []
-        for problem in self.configuration.problems:
-            first = store.runs(problem, self.configuration.agents[0])["total_return"]
-            for i, agent in enumerate(self.configuration.agents):
-                a, optimum = store.runs(problem, agent), optima[problem.name]
-                best = None if optimum is None else optimum.return_
-                several = len(a["total_return"]) > 1
-                regret = (
-                    None if best is None else self.configuration.episodes * best - a["total_return"]
-                )
-                rows.append(
-                    Row(
-                        problem.name,
-                        agent.label,
-                        best,
-                        mean_interval(a["final_return"]) if several else None,
-                        mean_interval(regret) if several and regret is not None else None,
-                        mean_interval((a["total_return"] - first) / self.configuration.episodes)
-                        if several and i
-                        else None,
-                        float(a["final_return"].mean()),
-                        None if regret is None else float(regret.mean()),
-                        float(a["n_balls"].mean()),
-                        float(a["nbytes"].mean()),
-                        seconds[problem.name, agent.label] / len(a["total_return"]),
-                        float(a["n_clipped"].mean()),
-                    )
-                )
-        return rows
+        return summarize(store, find_optima(store))
 
 
 def run_all(
@@ -301,10 +220,7 @@ def run_all(
                             show(chunk, arrays, optima[store][chunk.problem.name])
             for store in stores:
                 store.write_tables(optima[store])
-            return [
-                study._summary(store, optima[store])
-                for (study, _), store in zip(studies, stores, strict=True)
-            ]
+            return [summarize(store, optima[store]) for store in stores]
         except KeyboardInterrupt:
             raise Stopped(done, total, stop[0] if stop else 130) from None
         except OSError as error:

@@ -21,7 +21,8 @@ from zooming.study.grid_search import search_grid
 from zooming.study.optuna_search import search_with_optuna
 from zooming.study.problems import AgentChoice, Problem, agent_named, resolve_problem
 from zooming.study.searches import Scope, Tried
-from zooming.study.study import Row, Study, run_all
+from zooming.study.study import Study, run_all
+from zooming.study.summary import Row
 from zooming.validation import check_int
 
 PAPERS_SCALES = (0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 5.0)

@@ -11,6 +11,7 @@ from zooming.agents import seeds
 from zooming.agents.core import check_n_rows
 from zooming.agents.q_learner import QLearner
 from zooming.agents.split_options import first_boxes, split_core, take_split_options
+from zooming.agents.stored_options import build_agent
 from zooming.errors import ConfigurationError
 from zooming.partitions.splits import Rule, TreeRule
 from zooming.validation import check_float, check_int
@@ -86,4 +87,4 @@ class RandomizedQ(QLearner):
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Any:
         check_n_rows(env, options, arrays, options["horizon"])
-        return cls(env, **options)
+        return build_agent(cls, env, options)

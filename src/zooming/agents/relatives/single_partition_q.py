@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from zooming import kernels
-from zooming.agents.q_learner import TIES, QLearner
+from zooming.agents.core import TIES
+from zooming.agents.q_learner import QLearner
 from zooming.agents.split_options import first_boxes, split_core, take_split_options
 from zooming.bonuses import Doubling
 from zooming.errors import ConfigurationError

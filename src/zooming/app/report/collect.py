@@ -22,7 +22,8 @@ from zooming.plots.curve_data import Runs, read_study
 from zooming.study.problems import Problem
 from zooming.study.store import MANIFEST, Store
 from zooming.study.stored import read_json, read_manifest
-from zooming.study.study import FEW_SEEDS, Row, Study
+from zooming.study.study import Study
+from zooming.study.summary import FEW_SEEDS, Row
 from zooming.study.tune import TUNED
 from zooming.study.values import value_policies
 from zooming.validation import Floats, check_float, check_int, count_noun

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from zooming.agents.env_facts import reset
-from zooming.agents.guide import own_policy
+from zooming.agents.own_policy import own_policy
 from zooming.errors import ConfigurationError
 from zooming.export.evidence import gather, spread_visits, weigh
 from zooming.export.forms import about, recommended

@@ -1,71 +1,15 @@
-"""Exploration bonuses b(t), added to the target of the t-th visit of a ball.
-
-`Scaled` and `Theory` have the form scale / sqrt(t), where `scale` depends on the horizon and the
-span of the rewards. `Exact` and `Bernstein` depend on the visits of each ball.
-
-`Theory` has the constants for which the regret bound is proved. At H = 5, K = 2000 its b(1) is 86,
-far above any return, so the agent explores for thousands of visits. `Exact` drops the slack of that
-proof. `Scaled` keeps only the form c / sqrt(t); all experiments of the paper use it, with c tuned.
-
-All but `Scaled` depend on K only through iota = log(4 H K / delta). If K is unknown
-(`episodes=None`), episode k uses iota_k = log(8 H k^2 / delta), which needs no restart. `Doubling`
-instead restarts with K = 1, 2, 4, ...
-"""
+"""Bonuses with a failure probability: `Theory`, `Exact` and `Bernstein`."""
 
 from __future__ import annotations
 
 import math
-import numbers
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass
 
 from zooming.errors import ConfigurationError
-from zooming.validation import as_float, check_float, check_int
+from zooming.validation import check_float, check_int
 
 
-class Bonus(Protocol):
-    """Interface of a bonus b(t) = scale / sqrt(t).
-
-    Any object with the method `scale` is a bonus.
-    """
-
-    def scale(self, horizon: int, reward_span: float) -> float:
-        """Return the numerator of b(t).
-
-        Parameters
-        ----------
-        horizon : int
-            Number of steps H of an episode.
-        reward_span : float
-            The highest minus the lowest reward of one step.
-        """
-
-
-@dataclass(frozen=True)
-class Scaled:
-    """The bonus b(t) = c / sqrt(t). [SBY19 sec. 7]
-
-    Parameters
-    ----------
-    c : float
-        b(1) in units of the reward, at least 0.
-
-    Examples
-    --------
-    >>> Scaled(0.5).scale(horizon=5, reward_span=1.0)
-    0.5
-    """
-
-    c: float
-
-    def __post_init__(self) -> None:
-        check_float(self.c, "bonus c", 0.0, math.inf)
-
-    def scale(self, horizon: int, reward_span: float) -> float:
-        return self.c
-
-
-class _Confident:
+class Confident:
     """Base class of bonuses with a failure probability: scale = a sqrt(iota) + b."""
 
     episodes: int | None
@@ -119,7 +63,7 @@ class _Confident:
 
 
 @dataclass(frozen=True)
-class Theory(_Confident):
+class Theory(Confident):
     """The bonus of the regret bound: b(t) = 2 sqrt(H^3 iota / t) + 4 L / sqrt(t). [SBY19 eq. 4]
 
     iota = log(4 H K / delta), and d_max = 1. The constants are those of the paper's main text,
@@ -166,7 +110,7 @@ class Theory(_Confident):
 
 
 @dataclass(frozen=True)
-class Exact(_Confident):
+class Exact(Confident):
     """The smallest width for which the optimism lemma holds: 1/3 to 1/2 of Theory at H = 5.
 
     Q = mean + (H - h) sqrt(S_t iota / 2) + L D_t, with h from 1. `mean` is the weighted average of
@@ -220,7 +164,7 @@ class Exact(_Confident):
 
 
 @dataclass(frozen=True)
-class Bernstein(_Confident):
+class Bernstein(Confident):
     """Experimental: UCB-B, a width from the variance of V', on balls. [Jin et al. 2018, Alg. 2]
 
     Let W_t be the variance of V' over the t visits of a ball and its ancestors, and N the number of
@@ -272,69 +216,3 @@ class Bernstein(_Confident):
 
     def terms(self, horizon: int, reward_span: float) -> tuple[float, float]:
         return 2 * self.reward_noise * math.sqrt(horizon), 4 * self.lipschitz
-
-
-@dataclass(frozen=True)
-class Doubling:
-    """The doubling trick for an unknown K: restarts at episodes 2, 4, 8, ... with K = 2, 4, 8, ...
-
-    The phase of 2^j episodes, j = 0, 1, ..., uses the share 1 / ((j + 1) (j + 2)) of delta, so all
-    phases together fail with probability delta. The regret bound for a known K then holds for all
-    episodes, up to a constant factor. After a restart the policy knows nothing. `episodes=None`
-    without Doubling has the same guarantee and forgets nothing.
-
-    Parameters
-    ----------
-    bonus : Theory, Exact or Bernstein
-        The bonus of each phase, without `episodes`.
-
-    Examples
-    --------
-    >>> Doubling(Exact()).phase(5).episodes  # episodes 4 to 7
-    4
-    """
-
-    bonus: Theory | Exact | Bernstein
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.bonus, _Confident):
-            raise ConfigurationError(
-                f"Doubling: {self.bonus!r} does not depend on K; give a Theory, Exact or Bernstein"
-            )
-        if self.bonus.episodes is not None:
-            kind = type(self.bonus).__name__
-            raise ConfigurationError(
-                f"Doubling: episodes={self.bonus.episodes} is not an option here: each phase "
-                f"chooses its own; write Doubling({kind}())"
-            )
-
-    def phase(self, episode: int) -> Any:
-        """Return the bonus of the phase that contains `episode`, counted from 1."""
-        j = number_of_phase(episode)
-        return replace(self.bonus, episodes=2**j, delta=self.bonus.delta / ((j + 1) * (j + 2)))
-
-    def scale(self, horizon: int, reward_span: float, episode: int = 1) -> float:
-        scale: float = self.phase(episode).scale(horizon, reward_span)
-        return scale
-
-
-def number_of_phase(episode: int) -> int:
-    """Return the phase j of an episode. Phase j has the episodes 2^j to 2^(j+1) - 1."""
-    return int(episode).bit_length() - 1
-
-
-KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Scaled, Theory, Exact, Bernstein, Doubling)
-}
-
-
-def as_bonus(bonus: float | Bonus) -> Bonus:
-    """Return a bonus unchanged, and Scaled(c) for a number c."""
-    if isinstance(bonus, numbers.Real) and not isinstance(bonus, bool):
-        return Scaled(as_float(bonus))
-    if isinstance(bonus, type) or not hasattr(bonus, "scale"):
-        raise ConfigurationError(
-            f"bonus={bonus!r}: give a number c >= 0 (meaning c / sqrt(t)), or one of "
-            f"{', '.join(KINDS)}"
-        )
-    return bonus  # type: ignore[return-value]  # it has the method of a Bonus

@@ -1,0 +1,73 @@
+"""Describe a portfolio in words: who plays and why, and how the returns develop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from zooming.agents import cards
+from zooming.agents.blocks import PLAYER
+from zooming.agents.ceilings import ceiling
+from zooming.agents.status import in_words
+from zooming.agents.trend import STUCK
+
+if TYPE_CHECKING:
+    from zooming.agents.agent import Agent
+    from zooming.agents.portfolio import Portfolio
+
+
+def portfolio_facts(portfolio: Portfolio) -> dict[str, Any]:
+    """Return the entries of `Portfolio.status`."""
+    names, choice = portfolio._names(), portfolio.choice
+    player, trend = int(portfolio.counts[PLAYER]), portfolio.trend
+    latest = None if portfolio.is_guided else trend.latest()  # it knows only own episodes
+    gain = latest and trend.expected_gain(1000, ceiling(portfolio, latest[0]))
+    guarantee, guide = portfolio.guarantee, portfolio.guide
+    found = {
+        "episodes": portfolio.n_episodes,
+        "plays": "the safe agent" if portfolio._is_safe() else names[player],
+        "why": portfolio._why(player, names),
+        "recommended": names[choice.recommend()],
+        "agents": {name: choice.words(k) for k, name in enumerate(names)},
+        "return": None if latest is None else "{:.4g} ± {:.2g}".format(*latest),
+        "next 1,000 episodes": gain.words() if gain else None,
+        **({} if guarantee is None else {"guarantee": guarantee.words()}),
+        **({} if guide is None else {"rule": guide.status()}),
+        "warnings": portfolio._warnings(),
+    }
+    if portfolio.is_guided:
+        rule = found["rule"]
+        found |= {"plays": rule["plays"], "why": rule["why"]}
+        found["recommended"] = rule["predict plays"]
+    return found
+
+
+def unique_names(agents: Sequence[Agent]) -> list[str]:
+    """Return the class of each agent, with a number if several have the same."""
+    kinds = [type(agent).__name__ for agent in agents]
+    return [
+        kind if kinds.count(kind) == 1 else f"{kind} {kinds[: k + 1].count(kind)}"
+        for k, kind in enumerate(kinds)
+    ]
+
+
+def portfolio_warnings(portfolio: Portfolio) -> list[str]:
+    """Return sentences on what seems wrong, those of the agents included."""
+    found = [] if portfolio.trend.has_improved() else [STUCK]
+    for agent in portfolio.agents:
+        found += agent._warnings()
+    return found
+
+
+def card_facts(portfolio: Portfolio) -> dict[str, Any]:
+    """Return {label: value}, the lines that a notebook shows for a portfolio."""
+    found = portfolio.status()
+    shown = ("plays", "why", "recommended", "return", "next 1,000 episodes")
+    return {
+        "agents": ", ".join(portfolio._names()),
+        **{name: in_words(found[name]) for name in shown},
+        **({"warnings": "; ".join(found["warnings"])} if found["warnings"] else {}),
+        "bytes": f"{portfolio.nbytes:,}",
+        "seed": portfolio.seed,
+        **cards.shown_fact(portfolio.horizon),
+    }
