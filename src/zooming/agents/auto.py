@@ -149,13 +149,13 @@ class Auto(Portfolio):
         """
         if self.n_episodes < self._next_trial:
             return None
+        while self._next_trial < 1.5 * self.n_episodes:  # no two trials in a row
+            self._next_trial *= 2
         leader = self.choice.leader()
         if not self._is_shared(leader):
             return None
         if self.guarantee is not None and self.guarantee.balance.n_allowed() < TRIAL:
             return None
-        while self._next_trial < 1.5 * self.n_episodes:  # no two trials in a row
-            self._next_trial *= 2
         number = 2 if leader == 1 else 1
         seed = seeds.derive_seed(self.seed, f"trial {self.n_episodes}")
         assert self._tree_range is not None  # there are trees
