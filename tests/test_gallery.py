@@ -27,8 +27,8 @@ PROBLEMS = {
     "Pricing": 40,
     "Queue": 16,
     "Admission": 16,
-    "Storage": 12,
-    "Autoscaling": 32,
+    "Storage": 8,
+    "Autoscaling": 16,
     "Bidding": 40,
     "Allocation": 20,
     "GraphAmbulance": None,  # finite, so exact

@@ -697,7 +697,7 @@ def oil(**options):
 @pytest.mark.parametrize("options", [{}, {"dims": 2, "noise": 0.1, "horizon": 3}, {"horizon": 1}])
 def test_both_drivers_give_the_same_run(options):
     fused, python = (zooming.Planner(oil(**options), seed=3) for _ in range(2))
-    n = 6 if IS_JIT_DISABLED else 60
+    n = 4 if IS_JIT_DISABLED else 60
     assert same_history(fused.learn(n), python.learn(n, driver="python"))
     assert knowledge(fused) == knowledge(python)
     state = fused.env.observation_space.low
