@@ -288,13 +288,13 @@ FEWER = {  # what makes an example short: arguments of its main, and constants
     "defaults_or_published": {"episodes": (200, 1000), "n_seeds": 10},
     "first_agent": {"episodes": 1000, "n_seeds": 5},
     "from_log_to_policy": {"LEVELS": (12, 20)},
-    "how_good": {"episodes": 2000},
-    "own_compiled_problem": {"episodes": 20_000},
-    "own_gymnasium_env": {"episodes": 1000},
-    "pricing": {"episodes": 10_000, "n_seeds": 2},
+    "how_good": {"episodes": 1000},
+    "own_compiled_problem": {"episodes": 5000},
+    "own_gymnasium_env": {"episodes": 500},
+    "pricing": {"episodes": 3000, "n_seeds": 2},
     "reading_a_partition": {"episodes": 5000},
     "study_from_python": {"episodes": 500, "seeds": 4},
-    "two_ambulances": {"episodes": 5000},
+    "two_ambulances": {"episodes": 2000},
 }
 
 
