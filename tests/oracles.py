@@ -40,7 +40,8 @@ def ambulance_optimum(laws, weight, start=0.5, n=2001):
 
 
 def stay(state, action, step, params, rng, next_state):
-    next_state[:] = state
+    for i in range(len(state)):
+        next_state[i] = state[i]
     return 0.5
 
 

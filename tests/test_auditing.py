@@ -163,8 +163,8 @@ def test_theorem_optimism_fails_in_at_most_a_delta_fraction_of_runs():
     # Q* of the lottery is Lipschitz with L = 1/2 + 1/2 for the reward, plus 1/2 for the next step's
     # state.
     constants = {"episodes": 300, "delta": 0.05, "lipschitz": 1.5}
-    theory, slow = failures_and_regret(bonuses.Theory(**constants), 60, 300)
-    exact, fast = failures_and_regret(bonuses.Exact(**constants), 60, 300)
+    theory, slow = failures_and_regret(bonuses.Theory(**constants), 40, 300)
+    exact, fast = failures_and_regret(bonuses.Exact(**constants), 40, 300)
     assert theory <= 0.05
     assert exact <= 0.05
     assert fast < slow  # the tighter bonus explores less

@@ -1,8 +1,10 @@
 """Wrong commands are answered with a sentence and exit code 2: no traceback, nothing written,
 flags written as flags."""
 
+import contextlib
 import os
 import re
+import runpy
 import subprocess
 import sys
 
@@ -147,13 +149,13 @@ def test_settings_with_brackets_are_one_setting():
     assert agent.settings == {"bounds": {"state[0]": [0, 1], "state[1]": [-2, 2]}, "bonus": 0.5}
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("module", ["zooming", "zooming.app.cli"])
-def test_the_command_is_there_as_a_module(module):
-    run = subprocess.run(
-        [sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True
-    )
-    assert run.stdout == f"zooming {zooming.__version__}\n"
+@pytest.mark.filterwarnings("ignore:'zooming.app.cli' found in sys.modules")
+def test_the_command_is_there_as_a_module(module, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["zooming", "--version"])
+    with contextlib.suppress(SystemExit):
+        runpy.run_module(module, run_name="__main__")
+    assert capsys.readouterr().out == f"zooming {zooming.__version__}\n"
 
 
 @pytest.mark.process

@@ -399,7 +399,8 @@ def test_a_declared_start_is_drawn_by_its_weights():
     box = gym.spaces.Box(0.0, 1.0, (2,), np.float64)
 
     def stay(state, action, step, params, rng, next_state):
-        next_state[:] = state
+        for i in range(len(state)):
+            next_state[i] = state[i]
         return params[0]
 
     law = [[0.1, 0.2], [0.5, 0.6], [0.9, 1.0]], [0.2, 0.7, 0.1]

@@ -170,7 +170,8 @@ def test_a_policy_for_other_states_is_refused_with_the_name_of_the_environment_g
 
 
 def keep_two(state, action, step, params, outcome, next_state):
-    next_state[:] = state
+    for i in range(len(state)):
+        next_state[i] = state[i]
     return 0.5
 
 
@@ -197,13 +198,15 @@ def test_what_is_no_optimum_is_said():
 
 
 def wander(state, action, step, params, rng, next_state):
-    next_state[:] = state
+    for i in range(len(state)):
+        next_state[i] = state[i]
     next_state[0] = rng.random()
     return 0.5 * (action[0] + state[0])
 
 
 def drift(state, action, step, params, outcome, next_state):
-    next_state[:] = 0.5 * state + 0.5 * outcome[0]
+    for i in range(len(state)):
+        next_state[i] = 0.5 * state[i] + 0.5 * outcome[0]
     return 0.5 * (action[0] + state[0])
 
 

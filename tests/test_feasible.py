@@ -71,7 +71,7 @@ def infos(draw):
 
 
 @pytest.mark.parametrize("kind", EVERY)
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(given_info=infos(), seed=st.integers(0, 99))
 def test_every_action_is_feasible_and_in_the_space(kind, given_info, seed):
     info, fits = given_info
@@ -92,7 +92,7 @@ def test_every_action_is_feasible_and_in_the_space(kind, given_info, seed):
 
 
 @pytest.mark.parametrize("kind", EVERY)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data(), seed=st.integers(0, 99))
 def test_masks_and_bounds_together_leave_what_both_allow(kind, data, seed):
     """A mask is about all values of a space, also where bounds= leaves the agent some of them."""
@@ -213,7 +213,7 @@ def test_the_center_of_a_ball_of_integers_is_the_feasible_value_nearest_to_its_m
 
 
 @pytest.mark.plain
-@settings(max_examples=10 if kernels.IS_JIT_DISABLED else 60)
+@settings(max_examples=10 if kernels.IS_JIT_DISABLED else 25)
 @given(
     values=st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=30, max_size=30),
     low=st.floats(0, 1),

@@ -254,7 +254,7 @@ number_arrays = hnp.arrays(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(
     header=st.dictionaries(st.text().filter(lambda key: key != "arrays"), json_values, max_size=4),
     arrays=st.dictionaries(st.text(max_size=5), number_arrays, max_size=3),
@@ -346,7 +346,7 @@ def test_a_truncation_is_noticed(small_file):
         assert_refused(path, content[:length])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_every_replaced_inserted_or_removed_stretch_is_noticed(small_file, data):
     content, path = small_file
@@ -357,7 +357,7 @@ def test_every_replaced_inserted_or_removed_stretch_is_noticed(small_file, data)
         assert_refused(path, damaged)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(body=st.binary(max_size=200))
 def test_any_bytes_with_a_correct_checksum_are_refused(small_file, body):
     _, path = small_file
@@ -1032,7 +1032,7 @@ COLUMNS += [("MetricQ", name) for name in kernels.METRIC_BALL.names]
 
 
 @pytest.mark.parametrize(("kind", "name"), COLUMNS)
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_a_changed_table_is_refused_or_plays_inside_the_action_space(folder, kind, name, data):
     path = folder / "table.zoom"
@@ -1060,8 +1060,8 @@ def test_a_changed_table_is_refused_or_plays_inside_the_action_space(folder, kin
 SOURCES = sorted(SOURCE.rglob("*.py"))
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(SOURCE)))
-def test_no_source_file_pickles_or_runs_strings(file):
+def runs_strings(file):
+    """Return whether a source file pickles, or runs strings."""
     banned = {
         "pickle",
         "cPickle",
@@ -1075,19 +1075,29 @@ def test_no_source_file_pickles_or_runs_strings(file):
     }
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
-            assert not banned & {alias.name.split(".")[0] for alias in node.names}
+            if banned & {alias.name.split(".")[0] for alias in node.names}:
+                return True
         elif isinstance(node, ast.ImportFrom):
-            assert (node.module or "").split(".")[0] not in banned
+            if (node.module or "").split(".")[0] in banned:
+                return True
         elif isinstance(node, ast.Call):
             called = node.func.id if isinstance(node.func, ast.Name) else None
-            assert called not in {"eval", "exec", "compile", "__import__"}
-            assert not any(keyword.arg == "allow_pickle" for keyword in node.keywords)
-        elif isinstance(node, ast.Attribute):
-            assert node.attr not in {"loads_pickle", "read_pickle", "to_pickle"}
+            if called in {"eval", "exec", "compile", "__import__"}:
+                return True
+            if any(keyword.arg == "allow_pickle" for keyword in node.keywords):
+                return True
+        elif isinstance(node, ast.Attribute) and node.attr in {
+            "loads_pickle",
+            "read_pickle",
+            "to_pickle",
+        }:
+            return True
+    return False
 
 
-def test_there_are_sources_to_look_at():
+def test_no_source_file_pickles_or_runs_strings():
     assert {"files.py", "checkpoints.py"} <= {file.name for file in SOURCES}
+    assert [file for file in SOURCES if runs_strings(file)] == []
 
 
 AUDITED = """

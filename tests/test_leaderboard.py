@@ -1,6 +1,7 @@
 """A tiny leaderboard: its numbers equal plain runs, it resumes and grows, and its page works."""
 
 import dataclasses
+import pickle
 import re
 import runpy
 import shutil
@@ -152,19 +153,22 @@ def test_an_interrupted_leaderboard_continues_with_the_same_numbers(
     assert table(tmp_path / "board").drop(TIMED).equals(table(board).drop(TIMED))
 
 
-@pytest.mark.process
-@pytest.mark.slow
-def test_ray_gives_the_same_leaderboard(tmp_path):
-    import ray
+def test_the_engine_that_is_asked_for_gives_the_same_leaderboard(tmp_path, monkeypatch):
+    """Ray itself computes chunks in `test_study`."""
+    asked = []
 
+    def on_ray(chunks, workers, address):
+        asked.append((workers, address))
+        for chunk in chunks:
+            yield chunk, *engines._run(pickle.loads(pickle.dumps(chunk)))
+
+    monkeypatch.setattr(engines, "_ray", on_ray)
     small = ["--problems", "graph-ambulance", "--agents", "net-q,random", "--episodes", "10",
              "--seeds", "2", "--tuning-seeds", "0"]  # fmt: skip
-    try:
-        ray.init(num_cpus=1, include_dashboard=False)
-        for engine in ("local", "ray"):
-            cli.main(["leaderboard", *small, "--engine", engine, "--out", str(tmp_path / engine)])
-    finally:
-        ray.shutdown()
+    for engine, more in (("local", []), ("ray", ["--address", "here:1"])):
+        words = [*small, "--engine", engine, *more, "--out", str(tmp_path / engine)]
+        cli.main(["leaderboard", *words])
+    assert {*asked} == {(None, "here:1")}
     ours, theirs = (table(tmp_path / engine).drop(TIMED) for engine in ("local", "ray"))
     assert ours.height == 2
     assert ours.equals(theirs)

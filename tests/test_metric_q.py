@@ -334,7 +334,7 @@ def test_a_metric_of_ones_own_is_checked_before_the_kernels_see_it():
             zooming.MetricQ(finite_env(4, 4), Own(found, rows), horizon=1)
 
 
-@pytest.mark.bounds
+@pytest.mark.plain
 @pytest.mark.parametrize(
     "duplicate", [copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))]
 )

@@ -84,7 +84,7 @@ def few(state_space, action_space, options):
     return len(axes) <= 7 and math.prod(len(borders) + 1 for borders in axes.cells()) <= 2000
 
 
-@settings(max_examples=120)
+@settings(max_examples=50)
 @given(state_space=SPACES, action_space=SPACES, options=OPTIONS, seed=st.integers(0, 99))
 def test_every_action_is_in_the_space_and_credited_whatever_the_spaces(
     state_space, action_space, options, seed
@@ -107,7 +107,7 @@ def test_every_action_is_in_the_space_and_credited_whatever_the_spaces(
     assert agent.table.fault() is None
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(state_space=SPACES, action_space=SPACES)
 def test_random_and_the_net_act_inside_any_space(state_space, action_space):
     assume(few(state_space, action_space, {}))
@@ -122,7 +122,7 @@ def test_random_and_the_net_act_inside_any_space(state_space, action_space):
             assert agent.predict(state)[0] in action_space
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(state_space=SPACES, action_space=SPACES, options=OPTIONS, seed=st.integers(0, 99))
 def test_lemma_covering_every_point_of_a_mixed_space_is_in_exactly_one_domain(
     state_space, action_space, options, seed
@@ -150,7 +150,7 @@ def test_lemma_covering_every_point_of_a_mixed_space_is_in_exactly_one_domain(
 
 
 @pytest.mark.plain
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(space=SPACES, seed=st.integers(0, 99))
 def test_a_space_survives_its_description(space, seed):
     again = space_of(Axes(space, space).states.describe())
@@ -219,7 +219,7 @@ def unit(point, axes):
 
 
 @pytest.mark.plain
-@settings(max_examples=25 if kernels.IS_JIT_DISABLED else 120)
+@settings(max_examples=25 if kernels.IS_JIT_DISABLED else 50)
 @given(
     states=st.lists(AXES, min_size=1, max_size=2),
     actions=st.lists(AXES, min_size=1, max_size=2),

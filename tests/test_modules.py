@@ -116,7 +116,7 @@ def test_the_installed_command_runs_and_reports_plain_and_compiled_environments_
         "shop:FastShop-v0",
         *SIZE,
         "--workers",
-        "2",
+        "1",  # one process besides that of the command
         "--out",
         "study",
     )

@@ -127,7 +127,7 @@ def same_history_of_returns(one, other):
     return one.returns.tobytes() == other.returns.tobytes()
 
 
-@pytest.mark.bounds
+@pytest.mark.plain
 def test_a_recorder_writes_down_what_a_step_by_step_loop_sees():
     env = oil().unwrapped
     crossing = env.crossing(np.random.default_rng(5))

@@ -552,7 +552,8 @@ def test_what_cannot_be_reported_is_said(what, folder, tmp_path):
 
 def test_q_star_is_cut_where_the_replay_is():
     def mix(state, action, step, params, outcome, next_state):
-        next_state[:] = state
+        for i in range(len(state)):
+            next_state[i] = state[i]
         return 0.5 * abs(state[0] - action[0]) + 0.5 * state[1]
 
     def make():

@@ -72,7 +72,7 @@ def inner_points(draw, space):
 
 
 @EVERY_PLAYER
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(state_space=boxes(), action_space=boxes(), data=st.data())
 def test_every_action_is_in_the_action_space(player, state_space, action_space, data):
     assume(int(np.prod(state_space.shape)) + int(np.prod(action_space.shape)) <= 6)
@@ -96,7 +96,7 @@ def test_every_action_is_in_the_action_space(player, state_space, action_space, 
 
 
 @pytest.mark.parametrize("kind", ["Random", "NoMovement", "Median"])
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(space=boxes(), data=st.data())
 def test_every_action_of_a_heuristic_is_in_the_action_space(kind, space, data):
     if kind == "Median" and len(np.unique(space.low)) + len(np.unique(space.high)) > 2:
@@ -211,7 +211,7 @@ def test_an_action_is_credited_to_the_ball_it_was_played_from(
             assert changed.tolist() == [ball]
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @example(low=-1.0, width=2.0, spacing=0.1, dtype=np.float32)
 @example(low=0.1, width=0.6, spacing=1 / 3, dtype=np.float32)
 @given(
@@ -274,7 +274,7 @@ def test_an_empty_batch_has_no_actions(kind):
 
 
 @pytest.mark.plain
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(state_space=boxes(), action_space=boxes())
 def test_axes_list_the_bounds_of_the_state_and_then_of_the_action(state_space, action_space):
     axes = Axes(state_space, action_space)
@@ -292,7 +292,7 @@ def test_axes_list_the_bounds_of_the_state_and_then_of_the_action(state_space, a
 
 
 @pytest.mark.plain
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(space=boxes(), data=st.data())
 def test_a_flat_action_gets_its_shape_back(space, data):
     axes = Axes(space, space)

@@ -122,7 +122,7 @@ def test_killed_at_random_moments_and_run_by_more_workers_gives_the_same_files(
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             kills += 1
-    process = command(folder, "--workers", "3")
+    process = command(folder, "--workers", "2")
     process.communicate()
     assert kills > 0
     assert process.returncode == 0
@@ -188,7 +188,9 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
 @pytest.mark.process
 def test_ctrl_c_reaches_all_processes_and_only_the_command_speaks(tmp_path):
     process = command(
-        tmp_path / "study", "--episodes", "50000", stderr=subprocess.STDOUT, start_new_session=True
+        *(tmp_path / "study", "--episodes", "50000", "--workers", "1"),
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
     )
     while not any(Path(tmp_path, "study", "chunks").glob("*.zoom")):
         time.sleep(0.01)

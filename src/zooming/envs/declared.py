@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import gymnasium as gym
@@ -165,6 +166,8 @@ class _DeclaredEnv(CompiledEnv):
         return self._declared
 
 
+# Both are cached: the same function again, so that `compile_as` compiles it once in a process.
+@functools.cache
 def _draw_one(given: Any, first: int, n: int, width: int) -> Any:
     """Return dynamics that draw one of the n outcomes stored from params[first] on."""
     weights = first + n * width
@@ -186,6 +189,7 @@ def _draw_one(given: Any, first: int, n: int, width: int) -> Any:
     return drawing
 
 
+@functools.cache
 def _draw_weighed(given: Any, weigh: Any, first: int, n: int, width: int) -> Any:
     """Return dynamics that weigh the n outcomes stored from params[first] on, and draw one."""
 
