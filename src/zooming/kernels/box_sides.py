@@ -11,6 +11,9 @@ import numpy as np
 
 from zooming.kernels.jit import jit_inline, jit_no_refcount
 from zooming.kernels.layout import ATOMS, NO_PARENT, WEIGHT
+from zooming.kernels.update_rule import index
+
+HALVED = 0.5 ** np.arange(256)  # side of a cube by its depth; a division would take longer
 
 
 @jit_no_refcount
@@ -47,12 +50,12 @@ def cube_sides(table, row, first_axis, low, high):
     The last splits of a cube were along the axes D-1, D-2, ... in this order. So one row per axis
     is followed towards the root.
     """
-    side = 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))
+    side = HALVED[table[index(row)]["depth"]]
     for i in range(low.shape[0] - 1, -1, -1):
-        parent = np.int64(table[row]["parent"])
+        parent = np.int64(table[index(row)]["parent"])
         low[i] = 0.0
         if parent != NO_PARENT:
-            low[i] = table[parent]["cut"] - (0.0 if row & 1 else side)
+            low[i] = table[index(parent)]["cut"] - (0.0 if row & 1 else side)
             row = parent
         high[i] = low[i] + side
 
@@ -74,7 +77,7 @@ def diameter(table, core, axes, row):
     The path to the root is followed once per axis, so that nothing is allocated.
     """
     if core[0]["cubes"] == 1:
-        return 1.0 / np.float64(np.int64(1) << np.int64(table[row]["depth"]))
+        return HALVED[table[row]["depth"]]
     longest = 0.0
     for axis in range(axes.shape[0]):
         low = 0.0

@@ -30,9 +30,9 @@ from zooming.kernels.layout import (
     RANDOM,
     UNIFORM,
 )
-from zooming.kernels.numba_parts import NO_REFCOUNT
+from zooming.kernels.numba_parts import NO_REFCOUNT, branch_on
 from zooming.kernels.points import in_units, net_point, play_value
-from zooming.kernels.update_rule import draw, learn
+from zooming.kernels.update_rule import draw, index, learn
 
 MOST_WALKED = 16  # number of tied balls to visit one by one before trying a random draw
 
@@ -111,7 +111,7 @@ def draw_tied(table, core, root, state, best, n_tries):
 @jit_inline
 def stored_value(table, row):
     """Return the value of a row."""
-    return table[row]["value"]
+    return table[index(row)]["value"]
 
 
 def make_select(name: str, value_of: Any) -> Any:
@@ -138,44 +138,53 @@ def make_select(name: str, value_of: Any) -> Any:
 
         If a path has more forks than any table should have, the last of them is lost. The stack
         never overflows.
+
+        Both sides of a branch read the value, so that LLVM keeps the branch: see `branch_on`.
         """
         n_state = core[0]["n_state"]
         all_ties = ties == RANDOM
+        in_order = ties == FIRST
         n_tied = 0
         best = -np.inf
         rival = -np.inf
         found = root
         row = root
+        value = value_of(table, row, *lens)
         top = 0
         most = stack.shape[0] - 1
         n_read = 1
         while True:
             while True:
-                child = np.int64(table[row]["child"])
-                value = value_of(table, row, *lens)
-                if child == ACTIVE or value < best or (value == best and not all_ties):
+                child = np.int64(table[index(row)]["child"])
+                if child == ACTIVE:
                     break
-                axis = np.int64(table[row]["axis"])
+                if not branch_on(value > best) and (value < best or not all_ties):
+                    break
+                axis = np.int64(table[index(row)]["axis"])
                 if axis < n_state:
-                    if state[axis] >= table[row]["cut"]:
+                    if branch_on(state[index(axis)] >= table[index(row)]["cut"]):
                         row = child + 1
+                        value = value_of(table, child + 1, *lens)
                     else:
                         row = child
+                        value = value_of(table, child, *lens)
                 else:
                     first = value_of(table, child, *lens)
                     second = value_of(table, child + 1, *lens)
-                    if second > first and ties != FIRST:
-                        stack[top] = child
+                    if branch_on(second > first and not in_order):
+                        stack[index(top)] = child
                         rival = max(rival, first)
                         row = child + 1
+                        value = second
                     else:
-                        stack[top] = child + 1
+                        stack[index(top)] = child + 1
                         rival = max(rival, second)
                         row = child
+                        value = first
                     top = min(top + 1, most)
                     n_read += 1
                 n_read += 1
-            if table[row]["child"] == ACTIVE:
+            if child == ACTIVE:
                 if value > best:
                     best = value
                     found = row
@@ -198,7 +207,7 @@ def make_select(name: str, value_of: Any) -> Any:
                 if top == 0:
                     return found, n_read
                 top -= 1
-                row = stack[top]
+                row = stack[index(top)]
                 value = value_of(table, row, *lens)
                 if value > best or (value == best and all_ties):
                     break
@@ -242,15 +251,15 @@ def play_action(table, core, axes, row, rule, low, high, action):
 @jit_inline
 def keep_maxima(table, row):
     """Restore the invariant that each inner row above `row` holds the largest Q below it."""
-    value = table[row]["value"]
+    value = table[index(row)]["value"]
     while True:
-        parent = np.int64(table[row]["parent"])
+        parent = np.int64(table[index(row)]["parent"])
         if parent == NO_PARENT:
             break
-        value = max(value, table[row ^ 1]["value"])
-        if value == table[parent]["value"]:
+        value = max(value, table[index(row ^ 1)]["value"])
+        if value == table[index(parent)]["value"]:
             break
-        table[parent]["value"] = value
+        table[index(parent)]["value"] = value
         row = parent
 
 

@@ -9,6 +9,7 @@ lacks it:
 | cache with a stamp | kernels are compiled in every process |
 | hook of the compilation | Ctrl-C may interrupt a compilation that a call started |
 | structures of generators and functions | objects cross instead of addresses, see `crossing` |
+| hint to branch | LLVM decides where to branch, which takes up to a third more time |
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numba
 from numba import types
 from numba.extending import intrinsic
 
@@ -25,12 +27,13 @@ try:
 except ImportError:
     DefaultOptions = None
 try:
-    import numba.np.random.generator_core  # noqa: F401  # registers the structure of a Generator
+    import numba.np.random.generator_core  # registers the structure of a Generator
+    from llvmlite import ir
     from numba.core import cgutils
     from numba.core.datamodel import default_manager
     from numba.experimental.function_type import _get_jit_address, _get_wrapper_address
 except ImportError:
-    cgutils = default_manager = _get_jit_address = _get_wrapper_address = None
+    ir = cgutils = default_manager = _get_jit_address = _get_wrapper_address = None
 
 # Options for kernels that allocate nothing, and for all others. A callee inherits the options that
 # it does not set.
@@ -74,6 +77,29 @@ def compile_through(kernel: Any, call: Callable[[Callable[[], Any]], Any]) -> No
     if hasattr(kernel, "_compile_for_args"):
         compile_now = kernel._compile_for_args
         kernel._compile_for_args = lambda *args, **kws: call(lambda: compile_now(*args, **kws))
+
+
+@numba.njit(forceinline=True)
+def _leave_to_llvm(condition):
+    return condition
+
+
+@intrinsic
+def _expect(context, condition):
+    """Return the condition, declared as probable."""
+
+    def build(context, builder, signature, arguments):
+        bit = ir.IntType(1)
+        kind = ir.FunctionType(bit, (bit, bit))
+        expect = builder.module.declare_intrinsic("llvm.expect", (bit,), kind)
+        return builder.call(expect, (arguments[0], bit(1)))
+
+    return types.boolean(condition), build
+
+
+# Returns a condition, and asks LLVM for a branch on it. LLVM would rather compute both sides and
+# select one. What follows then waits for the data, although the branch is easy to predict.
+branch_on = _leave_to_llvm if ir is None or numba.config.DISABLE_JIT else _expect
 
 
 # --- structures -----------------------------------------------------------------------------------

@@ -25,6 +25,16 @@ from zooming.kernels.update_rule import draw
 
 
 @jit_inline
+def unit_of(axes, axis, value):
+    """Convert a coordinate from the environment's units to the unit cube.
+
+    Most axes have width 1, where the division would change nothing and take most of the time.
+    """
+    unit = value - axes[axis, LOW]
+    return unit if axes[axis, WIDTH] == 1.0 else unit / axes[axis, WIDTH]
+
+
+@jit_inline
 def to_unit(axes, first_axis, point, unit):
     """Convert `point` from the environment's units to the unit cube, and write it to `unit`.
 
@@ -33,7 +43,7 @@ def to_unit(axes, first_axis, point, unit):
     values are bad, too.
     """
     for i in range(unit.shape[0]):
-        u = (point[i] - axes[first_axis + i, LOW]) / axes[first_axis + i, WIDTH]
+        u = unit_of(axes, first_axis + i, point[i])
         if not (u >= -BOUND_TOLERANCE and u <= 1.0 + BOUND_TOLERANCE):
             return i
         if axes[first_axis + i, ATOMS] > 0.0 and (
@@ -103,7 +113,7 @@ def in_units(axes, axis, unit, low):
     value = axes[axis, LOW] + unit * axes[axis, WIDTH]
     if axes[axis, SINGLE] == 1.0:
         value = np.float64(np.float32(value))
-    back = (value - axes[axis, LOW]) / axes[axis, WIDTH]
+    back = unit_of(axes, axis, value)
     while back < low:
         # A corner lies on the border. Rounded down, it would belong to the neighboring ball, and
         # its own ball would never be updated.
@@ -111,7 +121,7 @@ def in_units(axes, axis, unit, low):
             value = np.float64(np.nextafter(np.float32(value), np.float32(np.inf)))
         else:
             value = np.nextafter(value, np.inf)
-        back = (value - axes[axis, LOW]) / axes[axis, WIDTH]
+        back = unit_of(axes, axis, value)
     return value, back
 
 

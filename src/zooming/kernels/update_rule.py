@@ -27,6 +27,15 @@ from zooming.kernels.layout import (
 )
 
 
+@jit_inline
+def index(row):
+    """Return a row number as an unsigned index, for rows that are found one from the other.
+
+    With a signed index, each of them would wait for a test whether the index counts from the end.
+    """
+    return np.uint64(row)
+
+
 @jit_no_refcount
 def mix(z):
     """Return 64 bits that depend on all bits of z: the output function of SplitMix64."""
@@ -159,12 +168,13 @@ def learn(table, core, stats, step, row, diameter, reward, next_value):
         core[0]["episode"] += 1
         set_iota(core)
     horizon = core[0]["horizon"]
-    n_visits = min(np.int64(table[row]["n_visits"]) + 1, MAX_VISITS)
+    ball = index(row)
+    n_visits = min(np.int64(table[ball]["n_visits"]) + 1, MAX_VISITS)
     learning_rate = (horizon + 1.0) / (horizon + n_visits)
     if core[0]["bonus_rule"] == RANDOMIZED:
-        table[row]["n_visits"] = n_visits
-        table[row]["value"] = randomized_value(
-            core, stats, step, row, n_visits, table[row]["value"], reward + next_value
+        table[ball]["n_visits"] = n_visits
+        table[ball]["value"] = randomized_value(
+            core, stats, step, row, n_visits, table[ball]["value"], reward + next_value
         )
         return n_visits
     if core[0]["bonus_rule"] == SCALED:
@@ -174,8 +184,8 @@ def learn(table, core, stats, step, row, diameter, reward, next_value):
     else:
         bonus = bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value)
     target = reward + next_value + bonus
-    table[row]["n_visits"] = n_visits
-    table[row]["value"] = (1.0 - learning_rate) * table[row]["value"] + learning_rate * target
+    table[ball]["n_visits"] = n_visits
+    table[ball]["value"] = (1.0 - learning_rate) * table[ball]["value"] + learning_rate * target
     return n_visits
 
 
