@@ -143,13 +143,14 @@ def test_a_saved_auto_goes_on_with_and_without_its_environment(tmp_path, episode
 def test_a_new_tree_is_tried_while_a_tree_leads_and_goes_on_after_loading(tmp_path, monkeypatch):
     monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
     monkeypatch.setattr(auto, "TRIAL", 20)
-    fused, python = (zooming.Auto(oil(), seed=1) for _ in range(2))
+    fused, python = (zooming.Auto(oil(), seed=0) for _ in range(2))
     fused.learn(55)
     before = list(fused.trees)
     fused.learn(25)
     assert fused.choice.leader() > 0  # a tree leads, as it does without noise
     assert same_trees(before, fused.trees) == [False, True, True]
     assert fused.player is fused.trees[0]
+    assert [tree.first_cut is None for tree in fused.trees] == [False, True, True]
     assert "it is a new tree" in fused.status()["why"]
     fused.save(tmp_path / "auto.zoom")
     loaded = zooming.load(tmp_path / "auto.zoom")
@@ -159,6 +160,9 @@ def test_a_new_tree_is_tried_while_a_tree_leads_and_goes_on_after_loading(tmp_pa
     assert knowledge(fused) == knowledge(loaded) == knowledge(python)
     assert fused._next_trial == 120
     assert "it is a new tree" not in fused.status()["why"]
+    values, arrays = fused._state()
+    with pytest.raises((ValueError, zooming.ConfigurationError), match="first_cut=2"):
+        zooming.Auto(oil(), seed=0)._restore({**values, "first_cuts": [2, None, None]}, arrays)
 
 
 def same_trees(before, after):
@@ -174,6 +178,7 @@ def test_no_tree_is_tried_while_the_planner_leads(monkeypatch):
     agent.learn(100)
     assert agent.choice.leader() == 0
     assert all(same_trees(before, agent.trees))
+    assert agent._next_trial == 240  # a tree that leads later waits for this time
 
 
 @pytest.mark.parametrize("agent", ["auto", "planner", "auto:max_samples=5000"])

@@ -700,10 +700,14 @@ def test_the_way_leads_to_the_farthest_cell_that_samples_lead_to():
     plan.way[1] = distances
     models = models_of(15)
     counts = np.bincount(rows.cells, minlength=15)
-    models.work[0, plan_layout.COUNT] = models.work[0, plan_layout.MASS] = counts
+    models.work[0, plan_layout.COUNT] = models.work[0, plan_layout.EVIDENCE] = counts
     models.members[0], models.found[0, 2] = True, 0.01
     exploring.find_way(models, 0, rows, 0, distances, grid, widths, plan)
     far = distances.reshape(5, 3)[4].max()
+    assert plan.way[0, 0] == pytest.approx(far, rel=0.02)
+    # Equal values have infinite bandwidths. They must not make all actions look alike.
+    models = models._replace(radius=2.0**-9)
+    exploring.find_way(models, 0, rows, 0, distances, grid, np.full(2, plan_layout.FLAT), plan)
     assert plan.way[0, 0] == pytest.approx(far, rel=0.02)
     np.testing.assert_allclose(plan.way[0, 1:3], 0.0, atol=1e-12)
     assert (plan.way[0] >= distances).all()
@@ -955,3 +959,22 @@ def test_it_plays_both_ends_of_an_action_axis():
     actions = agent.table.samples.places[: agent.table.n_samples, 1]
     assert actions.min() == 0
     assert actions.max() == plan_layout.UNITS - 1
+
+
+@compiled_only
+def test_plans_are_made_less_often_while_others_play():
+    env = oil()
+    own, other = (zooming.Planner(env, seed=0) for _ in range(2))
+    own.learn(200)
+    point = np.array([0.5])
+    while other.n_episodes < 200 or not other.table.is_due:
+        other.update(0, point, point, 0.5, point, True)
+    n_other = other.table.n_plans
+    assert n_other < 0.7 * own.table.n_plans
+    assert not other.table.is_overdue
+    other.act(0, point)  # it plays itself
+    assert other.table.n_plans == n_other + 1
+    assert not other.table.is_due
+    while other.table.n_plans == n_other + 1:
+        other.update(0, point, point, 0.5, point, True)
+    assert 1.1 * plan_layout.LATER * 200 < other.n_episodes < 400  # both factors

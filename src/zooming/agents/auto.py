@@ -21,7 +21,7 @@ from zooming.agents.replay import Transitions
 from zooming.agents.seeds import seed_of
 from zooming.agents.status import Status
 from zooming.agents.tree_q import TreeQ
-from zooming.validation import check_int, check_range
+from zooming.validation import check_float, check_int, check_range
 
 # (shared, slope) of each tree, see `TreeQ`. Two and four trees were worse, see docs/research.md.
 TREES = ((True, 0.0), (True, 0.6), (False, 0.6))
@@ -280,7 +280,12 @@ class Auto(Portfolio):
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         if values["tree_range"] is not None:
             tree_range = check_range(values["tree_range"], "tree_range")
-            self._add_trees(tree_range, values["first_cuts"])
+            self._add_trees(tree_range, [_check_cut(cut) for cut in values["first_cuts"]])
         self._next_trial = check_int(values["next_trial"], "next_trial", 1)
         self._on_trial = check_int(values["on_trial"], "on_trial", 0)
         super()._restore(values, arrays)
+
+
+def _check_cut(first_cut: Any) -> float | None:
+    """Return the stored first cut of a tree. Raise ValueError if it is invalid."""
+    return None if first_cut is None else check_float(first_cut, "first_cut", 0.01, 0.99)

@@ -108,6 +108,7 @@ def first_boxes(
             f"ordered={names[-1:]}, or give an axis weight 0"
         )
     table = kind.of_cells(axes, core, borders, agent.split)
+    table.first_cut = first_cut
     table.set_due()
     return table
 

@@ -46,6 +46,7 @@ class BoxTable(Table):
     _episodes: Any = box_episodes
     _queries = box_queries.QUERIES
 
+    first_cut: float | None = None  # place of the first cut of intervals; None: in the middle
     _beside: Any  # the handle of what is kept beside the balls; it must outlive `handle`
 
     def __init__(
@@ -222,7 +223,7 @@ class BoxTable(Table):
         rows = allocate(n)
         rows[:] = self.rows[:n]
         copied = type(self)(self.axes, self.core.copy(), rows, self.stats[:n].copy(), self.rule)
-        copied.is_full = self.is_full
+        copied.is_full, copied.first_cut = self.is_full, self.first_cut
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BoxTable:
@@ -268,7 +269,7 @@ class BoxTable(Table):
     def fault(self) -> str | None:
         """Return a sentence on why this table is invalid, or None if it is valid."""
         n = self.rows_in_use
-        return fault(self.core, self.rows[:n], self.stats[:n], self.axes.table)
+        return fault(self.core, self.rows[:n], self.stats[:n], self.axes.table, self.first_cut)
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         core, balls, stats = arrays["core"], arrays["balls"], arrays["stats"]
@@ -283,7 +284,7 @@ class BoxTable(Table):
         rows = allocate(len(balls))
         rows.view(STORED_BALL)[:] = balls
         core = core.astype(CORE)
-        found = fault(core, rows, stats, self.axes.table)
+        found = fault(core, rows, stats, self.axes.table, self.first_cut)
         if found:
             raise ValueError(found)
         if core["spacing"][0] and not has_same_cuts(rows, self.rows[: self.rows_in_use]):
