@@ -258,7 +258,7 @@ def test_a_file_continues_exactly_and_a_damaged_one_is_refused(tmp_path, shared)
 
 @pytest.mark.plain
 def test_a_first_cut_is_that_of_intervals_alone_and_is_saved(tmp_path):
-    spaces = {"x": gym.spaces.Box(-1.0, 3.0, ()), "mode": gym.spaces.Discrete(2)}
+    spaces = {"x": gym.spaces.Box(-1.0, 3.0, (), np.float64), "mode": gym.spaces.Discrete(2)}
     env = Boxes(gym.spaces.Dict(spaces), box((0.0, 1.0)))
     agent = zooming.TreeQ(env, first_cut=0.25, horizon=2, reward_range=(0.0, 1.0), seed=0)
     found = agent.partition(0)
