@@ -264,8 +264,10 @@ def test_a_first_cut_is_that_of_intervals_alone_and_is_saved(tmp_path):
     found = agent.partition(0)
     assert agent.n_balls == 8
     columns = [sorted({*found.low[:, j], *found.high[:, j]}) for j in range(3)]
-    assert [-1.0, 0.0, 3.0] in columns  # the interval of the state
-    assert columns[2] == [0.0, 0.25, 1.0]  # the action
+    assert found.names == ('state["mode"]', 'state["x"][0]', "action[0]")
+    assert columns[0] == [-0.5, 0.5, 1.5]  # each category is a ball, as always
+    assert columns[1] == pytest.approx([-1.0, 0.0, 3.0])
+    assert columns[2] == [0.0, 0.25, 1.0]
     agent.save(tmp_path / "tree.zoom")
     again = zooming.load(tmp_path / "tree.zoom", env=env)
     assert again.first_cut == 0.25
