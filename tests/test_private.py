@@ -154,8 +154,7 @@ def test_a_numba_without_inner_modules_has_no_options_and_no_known_structures(mo
     parts = runpy.run_path(numba_parts.__file__)
     assert parts["NO_REFCOUNT"] == parts["REFCOUNT"] == {}
     assert not parts["has_known_structures"]()
-    assert parts["branch_on"](True)
-    assert not parts["branch_on"](False)
+    assert parts["branch_on"] is parts["_leave_to_llvm"]
 
 
 # --- Gymnasium ------------------------------------------------------------------------------------
