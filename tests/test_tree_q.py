@@ -302,6 +302,7 @@ def test_studies_make_it_and_bad_options_are_refused():
         ({"slope": -0.1}, "slope=-0.1: give a finite number, at least 0"),
         ({"split": "halves"}, "split='halves'"),
         ({"first_cut": 1.0}, "first_cut=1.0: give a finite number, from 0.01 to 0.99"),
+        ({"first_cut": 0.4, "max_balls": 3}, "first_cut=0.4 makes 4 balls of 2 intervals"),
         ({"max_balls": 4, "shared": False}, r"at least one ball per step \(5\)"),
         ({"bonus": 0.1}, "bonus"),
     ):

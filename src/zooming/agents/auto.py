@@ -30,6 +30,7 @@ FAR = 1e9  # the trees accept rewards up to FAR times the largest one seen, if n
 DOUBT = 1.0  # see `Choice`: where returns are noisy, they understate what the planner has learned
 TRIAL, FIRST_TRIAL = 200, 2000  # episodes of a new tree, and when it plays first
 FIRST_CUTS = 0.35, 0.65  # range of its first cut: it has other borders than the tree that leads
+MOST_CUT = 8  # with more intervals, it has the same borders: each cut doubles the first balls
 GROWTH = 1.1  # the trees are told the span of the rewards when it has grown by this factor
 
 
@@ -159,7 +160,9 @@ class Auto(Portfolio):
         number = 2 if leader == 1 else 1
         seed = seeds.derive_seed(self.seed, f"trial {self.n_episodes}")
         assert self._tree_range is not None  # there are trees
-        first_cut = float(np.random.default_rng(seed).uniform(*FIRST_CUTS))
+        first_cut = None
+        if sum(self.axes.are_intervals) <= MOST_CUT:
+            first_cut = float(np.random.default_rng(seed).uniform(*FIRST_CUTS))
         tree = self._make_tree(*TREES[number - 1], self._tree_range, seed, first_cut)
         tree.rescale(span, highest)
         self.agents[number] = tree

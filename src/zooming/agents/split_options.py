@@ -86,18 +86,17 @@ def first_boxes(
     Raises
     ------
     SpaceError
-        If the categories make more balls than `max_balls` or `MOST_CELLS`.
+        If the categories, or the cuts, make more balls than `max_balls` or `MOST_CELLS`.
     """
     axes, n_roots = agent.axes, agent._n_roots
-    borders = axes.cells()
-    if first_cut is not None:
-        borders = [
-            np.array([first_cut]) if is_interval else border
-            for is_interval, border in zip(axes.are_intervals, borders, strict=True)
-        ]
-        core["cubes"] = 0
-    n_balls = n_roots * math.prod(len(border) + 1 for border in borders)
+    n_balls = n_roots * math.prod(axes.n_values)
     most = min(MOST_CELLS, agent.max_balls or MOST_BALLS)
+    n_cut = 0 if first_cut is None else sum(axes.are_intervals)
+    if n_balls <= most < n_balls * 2**n_cut:
+        raise SpaceError(
+            f"first_cut={first_cut:g} makes {n_balls * 2**n_cut:,} balls of {n_cut} intervals, more "
+            f"than {most:,}; leave it out"
+        )
     if n_balls > most:
         names = [name for name, n in zip(axes.names, axes.n_values, strict=True) if n > 1]
         limit = f"max_balls={most:,} allows" if most < MOST_CELLS else "are supported"
@@ -107,6 +106,11 @@ def first_boxes(
             f"{most:,} that {limit}. Name axes whose values have an order, "
             f"ordered={names[-1:]}, or give an axis weight 0"
         )
+    borders = axes.cells()
+    if first_cut is not None:
+        core["cubes"] = 0
+        for i in np.flatnonzero(axes.are_intervals):
+            borders[i] = np.array([first_cut])
     table = kind.of_cells(axes, core, borders, agent.split)
     table.first_cut = first_cut
     table.set_due()
