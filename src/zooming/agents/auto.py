@@ -77,7 +77,7 @@ class Auto(Portfolio):
     >>> import gymnasium as gym, zooming
     >>> agent = zooming.Auto(gym.make("zooming/Oil-v0", sharpness=10.0), seed=0)
     >>> history = agent.learn(episodes=300)
-    >>> bool(history.returns[-100:].mean() > 4.6)  # the optimum is 4.75
+    >>> bool(history.returns[-100:].mean() > 4.5)  # the optimum is 4.75
     True
     """
 

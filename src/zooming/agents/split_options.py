@@ -94,8 +94,8 @@ def first_boxes(
     n_cut = 0 if first_cut is None else sum(axes.are_intervals)
     if n_balls <= most < n_balls * 2**n_cut:
         raise SpaceError(
-            f"first_cut={first_cut:g} makes {n_balls * 2**n_cut:,} balls of {n_cut} intervals, more "
-            f"than {most:,}; leave it out"
+            f"first_cut={first_cut:g} makes {n_balls * 2**n_cut:,} balls of {n_cut} intervals, "
+            f"more than {most:,}; leave it out"
         )
     if n_balls > most:
         names = [name for name, n in zip(axes.names, axes.n_values, strict=True) if n > 1]
