@@ -331,3 +331,78 @@ def test_spoiled_windows_are_refused(spoil, sentence):
     trend.add([1.0] * 20)
     with pytest.raises(ValueError, match=sentence):
         Trend().restore(spoil(trend.windows))
+
+
+@compiled
+def test_an_interrupt_before_a_trial_loses_no_trial(monkeypatch):
+    monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
+    monkeypatch.setattr(auto, "TRIAL", 20)
+    undisturbed, stopped = (zooming.Auto(oil(), seed=0) for _ in range(2))
+    undisturbed.learn(120)
+    make_tree, settled = zooming.Auto._make_tree, auto.Portfolio._choose
+    stops = []
+
+    def stop_at_tree(self, *given):
+        if self is stopped and self.trees and not stops:
+            stops.append("tree")
+            raise KeyboardInterrupt
+        return make_tree(self, *given)
+
+    def stop_after_choice(self):
+        if self is stopped and self._before_choice() and len(stops) == 1:
+            stops.append("choice")
+            raise KeyboardInterrupt
+        return settled(self)
+
+    monkeypatch.setattr(zooming.Auto, "_make_tree", stop_at_tree)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.learn(120)
+    monkeypatch.setattr(zooming.Auto, "_choose", stop_after_choice, raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.learn(120 - stopped.n_episodes)
+    monkeypatch.undo()
+    monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
+    monkeypatch.setattr(auto, "TRIAL", 20)
+    stopped.learn(120 - stopped.n_episodes)
+    assert stops == ["tree", "choice"]
+    assert knowledge(stopped) == knowledge(undisturbed)
+
+
+@compiled
+def test_a_trial_cuts_elsewhere_only_if_the_first_balls_are_few(monkeypatch):
+    monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
+    monkeypatch.setattr(auto, "MOST_FIRST", 3)
+    agent = zooming.Auto(oil(), seed=0)
+    agent.learn(80)
+    assert agent.status()["why"].startswith("it is a new tree")
+    assert [tree.first_cut for tree in agent.trees] == [None] * 3
+    values, arrays = agent._state()
+    crafted = {**values, "first_cuts": [0.4, None, None]}
+    with pytest.raises(ValueError, match="would have too many balls"):
+        zooming.Auto(oil(), seed=0)._restore(crafted, arrays)
+
+
+class Small(zooming.Auto):
+    """An agent whose constructor sets an option itself."""
+
+    def __init__(self, env, seed=None):
+        super().__init__(env, max_samples=2000, seed=seed)
+
+
+@compiled
+def test_a_class_that_sets_options_itself_is_saved_and_loaded(tmp_path):
+    agent = Small(oil(), seed=0)
+    agent.learn(20)
+    agent.save(tmp_path / "small.zoom")
+    again = Small.load(tmp_path / "small.zoom")
+    assert again.max_samples == 2000
+    assert same_history(agent.learn(10), again.learn(10))
+
+
+def test_a_portfolio_that_makes_its_agents_itself_refuses_to_be_saved(tmp_path):
+    class Pair(zooming.Portfolio):
+        def __init__(self, env):
+            super().__init__([zooming.Random(env, seed=0), zooming.Random(env, seed=1)], seed=0)
+
+    with pytest.raises(zooming.ConfigurationError, match="its constructor takes no `agents`"):
+        Pair(oil()).save(tmp_path / "pair.zoom")

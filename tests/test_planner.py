@@ -338,7 +338,8 @@ def random_samples(n, horizon, units=27, seed=0, is_exogenous=False):
     rng = np.random.default_rng(seed)
     places = rng.integers(0, units, (n, 3))
     if not is_exogenous:  # the next state depends on state and action
-        places[:, 2] = (places[:, :2].sum(axis=1) + rng.integers(0, 3, n)) // 2
+        after = (places[:, :2].sum(axis=1) + rng.integers(0, 3, n)) // 2
+        places[:, 2] = np.minimum(after, units - 1)
     steps = rng.integers(0, horizon, n)
     places[rng.random(n) < 0.2, 2] = ENDED
     numbers = np.column_stack([np.ones(n), rng.random(n), np.zeros(n)])
@@ -476,6 +477,40 @@ def test_a_policy_takes_off_what_a_plan_for_learning_adds():
     assert (cautious.bonus < 0.0).all()
     ratio = plan_layout.CAUTION / plan_layout.OPTIMISM
     np.testing.assert_allclose(cautious.bonus, -ratio * bold.bonus, rtol=1e-9)
+
+
+@pytest.mark.plain
+@pytest.mark.skipif(not IS_JIT_DISABLED, reason="compiled kernels do not see the replaced function")
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_kept_from_step_to_step_changes_no_plan(seed, monkeypatch):
+    """Plans equal those in which every fit counts its samples anew, to the last bit."""
+    rng = np.random.default_rng(seed)
+    horizon, choose = int(rng.integers(2, 5)), step_models.choose_members
+    samples = random_samples(60, horizon, seed=seed, is_exogenous=seed % 4 == 0)
+    samples.numbers[:, 0] = rng.integers(1, 4, 60)
+    samples.numbers[:, 1] += rng.random() * samples.steps
+    forms, first = rng.integers(0, 3, (2, horizon)), rng.choice([-4.0, -1.0, 2.0], (2, 3, 2))
+
+    def plan_it(is_learning):
+        core, plan, widths, apart = core_of(horizon), plan_of(horizon), first.copy(), forms.copy()
+        core["n_plans"] = seed + 6  # some of these tune bandwidths, or compare forms
+        grid = grid_of(*PLANE)
+        planning.make_plan(core, samples, 60, grid, widths, apart, plan, is_learning)
+        return b"".join(array.tobytes() for array in (*plan, core, widths, apart))
+
+    kept = [plan_it(True), plan_it(False)]
+    monkeypatch.setattr(step_models, "choose_members", lambda *given: choose(*given) or True)
+    assert [plan_it(True), plan_it(False)] == kept
+
+
+@pytest.mark.plain
+def test_a_step_apart_that_was_never_reached_is_worth_nothing():
+    grid, samples = grid_of(*PLANE), random_samples(60, 1)
+    plan, widths = plan_of(2), np.full((2, 3, 2), -1.0)
+    apart = np.array([[0, 1], [0, 0]])
+    planning.make_plan(core_of(2), samples, 60, grid, widths, apart, plan, False)
+    assert not plan.q[1].any()
+    assert plan.q[0].any()
 
 
 @pytest.mark.plain
@@ -705,6 +740,7 @@ def test_the_way_leads_to_the_farthest_cell_that_samples_lead_to():
     exploring.find_way(models, 0, rows, 0, distances, grid, widths, plan)
     far = distances.reshape(5, 3)[4].max()
     assert plan.way[0, 0] == pytest.approx(far, rel=0.02)
+    np.testing.assert_allclose(plan.way[0, 1:3], 0.0, atol=1e-12)
     # Equal values have infinite bandwidths. They must not make all actions look alike.
     models = models._replace(radius=2.0**-9)
     exploring.find_way(models, 0, rows, 0, distances, grid, np.full(2, plan_layout.FLAT), plan)
@@ -978,3 +1014,17 @@ def test_plans_are_made_less_often_while_others_play():
     while other.table.n_plans == n_other + 1:
         other.update(0, point, point, 0.5, point, True)
     assert 1.1 * plan_layout.LATER * 200 < other.n_episodes < 400  # both factors
+
+
+@compiled_only
+def test_samples_never_exceed_their_number_by_more_than_a_tenth_and_an_episode():
+    own, other = (zooming.Planner(oil(), max_samples=1000, seed=0) for _ in range(2))
+    point, most = np.array([0.5]), 0
+    for _ in range(30):
+        own.learn(40)
+        most = max(most, own.table.n_samples)
+    assert 1000 < most <= 1100 + own.horizon
+    for _ in range(3000):
+        other.update(0, point, point, 0.5, point, True)
+        assert other.table.n_samples <= 1101
+    assert other.n_episodes == 3000

@@ -179,7 +179,9 @@ def test_an_interrupt_between_play_and_learning_loses_nothing(monkeypatch):
 
 # --- interrupts at any line -----------------------------------------------------------------------
 
-TRACED = ("blocks.py", "portfolio.py", "choices.py", "trend.py", "balance.py", "replay.py")
+TRACED = (
+    "blocks.py", "portfolio.py", "auto.py", "choices.py", "trend.py", "balance.py", "replay.py",
+)  # fmt: skip
 
 
 def is_interrupted_at(k, call, agent):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -19,7 +20,9 @@ from zooming.agents.planner import Planner
 from zooming.agents.portfolio import Portfolio
 from zooming.agents.replay import Transitions
 from zooming.agents.seeds import seed_of
+from zooming.agents.split_options import n_first_balls
 from zooming.agents.status import Status
+from zooming.agents.stored_options import accepted_options, build_agent
 from zooming.agents.tree_q import TreeQ
 from zooming.validation import check_float, check_int, check_range
 
@@ -30,7 +33,7 @@ FAR = 1e9  # the trees accept rewards up to FAR times the largest one seen, if n
 DOUBT = 1.0  # see `Choice`: where returns are noisy, they understate what the planner has learned
 TRIAL, FIRST_TRIAL = 200, 2000  # episodes of a new tree, and when it plays first
 FIRST_CUTS = 0.35, 0.65  # range of its first cut: it has other borders than the tree that leads
-MOST_CUT = 8  # with more intervals, it has the same borders: each cut doubles the first balls
+MOST_FIRST = 4096  # balls that such a tree may begin with; otherwise it has the same borders
 GROWTH = 1.1  # the trees are told the span of the rewards when it has grown by this factor
 
 
@@ -120,6 +123,8 @@ class Auto(Portfolio):
 
     def _before_choice(self) -> tuple[int, int] | None:
         """Add the trees after the pilot, tell them the scale of rewards, and begin trials."""
+        if self._on_trial and not self.choice.numbers[self._on_trial, 0]:
+            return self._on_trial, TRIAL  # an interrupt came before its first episode
         self._on_trial = 0
         if self.n_episodes < PILOT:
             return None
@@ -150,24 +155,26 @@ class Auto(Portfolio):
         """
         if self.n_episodes < self._next_trial:
             return None
-        while self._next_trial < 1.5 * self.n_episodes:  # no two trials in a row
-            self._next_trial *= 2
-        leader = self.choice.leader()
-        if not self._is_shared(leader):
-            return None
-        if self.guarantee is not None and self.guarantee.balance.n_allowed() < TRIAL:
+        next_trial, leader = self._next_trial, self.choice.leader()
+        while next_trial < 1.5 * self.n_episodes:  # no two trials in a row
+            next_trial *= 2
+        is_allowed = self.guarantee is None or self.guarantee.balance.n_allowed() >= TRIAL
+        if not (self._is_shared(leader) and is_allowed):
+            self._next_trial = next_trial
             return None
         number = 2 if leader == 1 else 1
         seed = seeds.derive_seed(self.seed, f"trial {self.n_episodes}")
         assert self._tree_range is not None  # there are trees
         first_cut = None
-        if sum(self.axes.are_intervals) <= MOST_CUT:
+        if n_first_balls(self.axes, FIRST_CUTS[0]) <= MOST_FIRST:
             first_cut = float(np.random.default_rng(seed).uniform(*FIRST_CUTS))
         tree = self._make_tree(*TREES[number - 1], self._tree_range, seed, first_cut)
         tree.rescale(span, highest)
-        self.agents[number] = tree
-        self.choice.forget(number)
-        self._on_trial = number
+        agents, choice = list(self.agents), copy.deepcopy(self.choice)
+        agents[number] = tree
+        choice.forget(number)
+        # One call, so that an interrupt leaves either everything as it was or a trial that is due.
+        vars(self).update(agents=agents, choice=choice, _on_trial=number, _next_trial=next_trial)
         return number, TRIAL
 
     def update(self, step: int, *transition: Any, **options: Any) -> None:
@@ -262,13 +269,14 @@ class Auto(Portfolio):
         options = {**self.problem.options, "reward_range": known, "seed": self.seed}
         del options["rewards"]
         promised = {} if self.guarantee is None else self.guarantee.options()
-        return {"max_samples": self.max_samples, **promised, **options}
+        known_options = {"max_samples": self.max_samples, **promised, **options}
+        return accepted_options(type(self), known_options)
 
     @classmethod
     def _from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Any:
-        return cls(env, **options)
+        return build_agent(cls, env, options)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         values, arrays = super()._state()
@@ -283,12 +291,18 @@ class Auto(Portfolio):
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         if values["tree_range"] is not None:
             tree_range = check_range(values["tree_range"], "tree_range")
-            self._add_trees(tree_range, [_check_cut(cut) for cut in values["first_cuts"]])
+            self._add_trees(tree_range, [self._checked_cut(cut) for cut in values["first_cuts"]])
         self._next_trial = check_int(values["next_trial"], "next_trial", 1)
         self._on_trial = check_int(values["on_trial"], "on_trial", 0)
         super()._restore(values, arrays)
 
+    def _checked_cut(self, first_cut: Any) -> float | None:
+        """Return the stored first cut of a tree. Raise ValueError if no trial could have made it.
 
-def _check_cut(first_cut: Any) -> float | None:
-    """Return the stored first cut of a tree. Raise ValueError if it is invalid."""
-    return None if first_cut is None else check_float(first_cut, "first_cut", 0.01, 0.99)
+        Many first balls would take memory before the rows of the file are checked.
+        """
+        if first_cut is None:
+            return None
+        if n_first_balls(self.axes, FIRST_CUTS[0]) > MOST_FIRST:
+            raise ValueError(f"a tree with first_cut={first_cut!r} would have too many balls")
+        return check_float(first_cut, "first_cut", *FIRST_CUTS)

@@ -64,19 +64,21 @@ class Choice:
 
     def _are_worse(self) -> list[bool]:
         """Return, for each agent, whether its returns are clearly lower than the best agent's."""
-        rows = self.numbers.tolist()
-        judged = [mean for plays, mean, _ in rows if plays >= ENOUGH]
+        judged = [(mean, square) for plays, mean, square in self._errors() if plays >= ENOUGH]
         if not judged:
-            return [False] * len(rows)
-        best = max(judged)
-        squares = [variance / _equal_weights(plays) for plays, _, variance in rows]
-        square = next(
-            squares[k] for k, row in enumerate(rows) if row[0] >= ENOUGH and row[1] == best
-        )
+            return [False] * len(self.numbers)
+        best, best_square = max(judged, key=lambda one: one[0])
         slack = 1e-9 * (1.0 + abs(best))  # rounding is no difference
         return [
-            plays >= ENOUGH and mean + WORSE * math.sqrt(own + square) + slack < best
-            for (plays, mean, _), own in zip(rows, squares, strict=True)
+            plays >= ENOUGH and mean + WORSE * math.sqrt(square + best_square) + slack < best
+            for plays, mean, square in self._errors()
+        ]
+
+    def _errors(self) -> list[tuple[float, float, float]]:
+        """Return (plays, mean return, its squared standard error) of each agent."""
+        return [
+            (plays, mean, variance / _equal_weights(plays))
+            for plays, mean, variance in self.numbers.tolist()
         ]
 
     def leads(self, prior: float = 0.0) -> list[float]:

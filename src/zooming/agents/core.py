@@ -104,11 +104,15 @@ def check_core(agent: QLearner, core: NDArray[Any]) -> None:
 def check_n_rows(
     env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]], n_roots: int
 ) -> None:
-    """Raise ValueError if a stored table has fewer rows than the table of a new agent."""
+    """Raise ValueError if a stored table has fewer rows than the table of a new agent.
+
+    Nothing as large as the table is allocated.
+    """
     names = ("bounds", "ordered", "squash", "weights")
     given = {name: options[name] for name in names if name in options}
     axes = Axes(env.observation_space, env.action_space, **given)
-    n_rows = n_roots * math.prod(axes.n_values)
+    n_cut = 0 if options.get("first_cut") is None else sum(axes.are_intervals)
+    n_rows = n_roots * math.prod(axes.n_values) * 2**n_cut
     if n_rows > len(arrays["balls"]):
         raise ValueError(
             f"{len(arrays['balls'])} rows are too few for {options['horizon']} steps of this space"

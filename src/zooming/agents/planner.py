@@ -36,7 +36,8 @@ class Planner(Agent):
     tune: bandwidths, noise and the relevant axes are estimated by leave-one-out error.
     `docs/planner.md` has the definition. Nothing is proved about it; `AdaptiveQ` has a theorem.
 
-    A new plan is made at the start of an episode if the number of episodes has grown by 10 %.
+    A new plan is made at the start of an episode if the number of episodes has grown by 10 %, or by
+    32 % while others play.
     `act` plays this plan with a bonus. `predict`, `value`, `q_value` and `partition` use another
     plan, without this bonus, from all samples so far. This second plan is made when it is needed.
 
@@ -49,9 +50,9 @@ class Planner(Agent):
         The environment to learn on.
     max_samples : int, default 1,000,000
         Number of samples to keep, at least 1,000. If there are more when a plan is made, similar
-        ones are joined into one, with their number and the mean and spread of their rewards. Up to
-        10 % more are kept between two plans. A sample takes 28 bytes, plus 2 for each coordinate
-        of state, action and next state.
+        ones are joined into one, with their number and the mean and spread of their rewards. If
+        there are 10 % more, a plan is made. A sample takes 28 bytes, plus 2 for each coordinate of
+        state, action and next state.
     reward_range : (float, float), optional
         Lowest and highest reward of one step. By default any finite reward is accepted, and the
         scale is learned. The highest reward, given here or stated by the environment, caps the
@@ -247,7 +248,8 @@ class Planner(Agent):
         Status
             A dictionary.
             "samples" and "episodes": numbers so far. "plans": number of plans made. "next plan":
-            number of episodes at which the next one is made. "cells": cells of the grid per step.
+            number of episodes from which on a new one is made when the planner plays. "cells":
+            cells of the grid per step.
             "steps": "alike" if all steps are pooled; if some are apart, "rewards differ", "values
             differ" or "differ".
             "reward noise" and "value noise": standard deviation of what the model does not explain.
@@ -315,7 +317,9 @@ class Planner(Agent):
         core, fresh = arrays["core"], self.table.core
         if core.dtype != fresh.dtype or core.shape != (1,):
             raise ValueError("the core record has another layout")
-        for name in ("horizon", "n_state", "n_action", "reward_low", "reward_high"):
+        for name in (
+            "horizon", "n_state", "n_action", "reward_low", "reward_high", "most_samples",
+        ):  # fmt: skip
             if core[name][0] != fresh[name][0]:
                 raise ValueError(f"{name} is {core[name][0]}, but {fresh[name][0]} in the options")
         self.table.restore(arrays)

@@ -37,7 +37,9 @@ from zooming.agents.portfolio_words import (
 )
 from zooming.agents.replay import Transitions
 from zooming.agents.status import Status
+from zooming.agents.stored_options import accepted_options
 from zooming.agents.trend import Trend
+from zooming.errors import ConfigurationError
 from zooming.spaces.masks import has_mask
 
 
@@ -262,7 +264,13 @@ class Portfolio(Delegate):
 
     def _options(self) -> dict[str, Any]:
         promised = {} if self.guarantee is None else self.guarantee.options()
-        return {"agents": nested_options(self.agents), **promised, "seed": self.seed}
+        options = {"agents": nested_options(self.agents), **promised, "seed": self.seed}
+        if "agents" not in accepted_options(type(self), options):
+            raise ConfigurationError(
+                f"{type(self).__name__} cannot be saved: its constructor takes no `agents`, so the "
+                "saved agents could not be given back to it"
+            )
+        return options
 
     def _fixed_options(self) -> dict[str, Any]:
         return {}  # its agents have all others

@@ -17,6 +17,7 @@ from zooming.agents.core import MOST_BALLS
 from zooming.errors import ConfigurationError, SpaceError
 from zooming.partitions.boxes import BoxTable
 from zooming.partitions.splits import MOST_HALVED, RULES, Rule, TreeRule, check_rule
+from zooming.spaces.axes import Axes
 
 if TYPE_CHECKING:
     from zooming.agents.q_learner import QLearner
@@ -73,6 +74,12 @@ def split_core(agent: QLearner) -> NDArray[Any]:
     return core
 
 
+def n_first_balls(axes: Axes, first_cut: float | None) -> int:
+    """Return the number of balls with which a partition begins, see `first_boxes`."""
+    n_cut = 0 if first_cut is None else sum(axes.are_intervals)
+    return math.prod(axes.n_values) << n_cut
+
+
 def first_boxes(
     agent: QLearner,
     core: NDArray[Any],
@@ -89,13 +96,13 @@ def first_boxes(
         If the categories, or the cuts, make more balls than `max_balls` or `MOST_CELLS`.
     """
     axes, n_roots = agent.axes, agent._n_roots
-    n_balls = n_roots * math.prod(axes.n_values)
+    n_balls = n_roots * n_first_balls(axes, None)
     most = min(MOST_CELLS, agent.max_balls or MOST_BALLS)
-    n_cut = 0 if first_cut is None else sum(axes.are_intervals)
-    if n_balls <= most < n_balls * 2**n_cut:
+    n_cut = n_roots * n_first_balls(axes, first_cut)
+    if n_balls <= most < n_cut:
         raise SpaceError(
-            f"first_cut={first_cut:g} makes {n_balls * 2**n_cut:,} balls of {n_cut} intervals, "
-            f"more than {most:,}; leave it out"
+            f"first_cut={first_cut:g} makes {n_cut:,} balls of {sum(axes.are_intervals)} "
+            f"intervals, more than {most:,}; leave it out"
         )
     if n_balls > most:
         names = [name for name, n in zip(axes.names, axes.n_values, strict=True) if n > 1]

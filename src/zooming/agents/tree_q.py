@@ -61,7 +61,7 @@ class TreeQ(QLearner):
         Weight of each axis in the metric: {axis: weight}, or one number per axis.
     first_cut : float, optional
         Place of the first cut of every interval, as a share of its length. By default it is halved.
-        All later cuts halve. Trees with different first cuts have no common borders.
+        All later cuts halve. Trees with different first cuts have other borders.
     split : {"all", "longest"}, default "all"
         Sides that a split halves: all that are longer than half the diameter, or one longest side.
     max_balls : int, optional

@@ -123,7 +123,8 @@ def options(t):
 def has_room(t, n_steps):
     """Return whether no plan is due, and there is room for the samples of an episode."""
     n_samples, size = t.core[0]["n_samples"], t.samples.steps.shape[0]
-    return t.core[0]["n_episodes"] < t.core[0]["due"] and n_samples + n_steps <= size
+    is_due = t.core[0]["n_episodes"] >= t.core[0]["due"] or n_samples > t.core[0]["most_samples"]
+    return not is_due and n_samples + n_steps <= size
 
 
 @jit_inline

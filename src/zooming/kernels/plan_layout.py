@@ -75,6 +75,7 @@ CORE = np.dtype(
         ("n_planned", "i8"),  # rows from which the current plan was made
         ("n_episodes", "i8"),  # episodes begun: updates of step 0
         ("due", "i8"),  # number of episodes after which the next plan is made
+        ("most_samples", "i8"),  # with more rows, a plan is due too: it condenses them
         ("n_plans", "i8"),
         ("random", "u8"),  # state of the agent's own generator
         ("explores", "i8"),  # 1: this episode heads for cells far from all samples

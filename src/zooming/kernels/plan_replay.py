@@ -39,7 +39,11 @@ def record_many(core, samples, units, axes, recorded, clipping, done):
         bad = to_unit(axes, 0, next_states[k], after)
         if bad >= 0:
             return BAD_STATE, n_state + n_action + bad
-        if steps[k] == 0 and core[0]["n_episodes"] >= LATER * core[0]["due"]:
+        is_overdue = (
+            core[0]["n_episodes"] >= LATER * core[0]["due"]
+            or core[0]["n_samples"] > core[0]["most_samples"]
+        )
+        if steps[k] == 0 and is_overdue:
             return DUE, -1
         if reward != rewards[k]:
             clipping[1] += 1

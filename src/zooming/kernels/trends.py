@@ -53,6 +53,7 @@ def remove_trend(work, features, factor, has_factor, center):
             mean += work[TOTAL, c]
             low, high = min(low, work[TOTAL, c] / n), max(high, work[TOTAL, c] / n)
     mean /= max(n_samples, 1e-9)
+    center = center if n_samples > 0.0 else 0.0  # without samples, nothing is known
     coefficients = np.zeros(p)
     has_trend = n_samples >= ENOUGH * p
     if has_trend:

@@ -46,6 +46,7 @@ class CellTable:
 
     def __init__(self, axes: Axes, core: NDArray[Any], max_samples: int) -> None:
         self.axes, self.core, self.max_samples = axes, core, max_samples
+        core["most_samples"] = max_samples + max_samples // 10
         self.kinds, self.units = _places(axes)
         is_category = self.kinds == layout.CATEGORIES
         self.n_categories = math.prod(self.units[is_category].tolist())
@@ -84,13 +85,19 @@ class CellTable:
 
     @property
     def is_due(self) -> bool:
-        """Whether a new plan for learning is due, see `plan_layout.GROWTH`."""
-        return bool(self.core["n_episodes"][0] >= self.core["due"][0])
+        """Whether a new plan for learning is due, see `plan_layout.GROWTH`, or there is no room."""
+        return bool(self.core["n_episodes"][0] >= self.core["due"][0]) or self._is_crowded
 
     @property
     def is_overdue(self) -> bool:
         """Whether a new plan is due even though others play, see `plan_layout.LATER`."""
-        return bool(self.core["n_episodes"][0] >= layout.LATER * self.core["due"][0])
+        late = layout.LATER * self.core["due"][0]
+        return bool(self.core["n_episodes"][0] >= late) or self._is_crowded
+
+    @property
+    def _is_crowded(self) -> bool:
+        """Whether there are so many rows of samples that they must be condensed."""
+        return bool(self.core["n_samples"][0] > self.core["most_samples"][0])
 
     def refit(self) -> None:
         """Make a new grid and a new plan for learning.
