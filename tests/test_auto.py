@@ -6,7 +6,7 @@ import pytest
 
 import zooming
 from helpers import Boxes, Drift, box, knowledge, same_history
-from zooming.agents import auto
+from zooming.agents import auto, trials
 from zooming.agents.auto import PILOT, TREES
 from zooming.agents.ceilings import ceiling
 from zooming.agents.replay import Transitions, update_each
@@ -334,44 +334,40 @@ def test_spoiled_windows_are_refused(spoil, sentence):
 
 
 @compiled
-def test_an_interrupt_before_a_trial_loses_no_trial(monkeypatch):
+def test_an_interrupt_while_trees_are_made_changes_nothing(monkeypatch):
     monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
     monkeypatch.setattr(auto, "TRIAL", 20)
     undisturbed, stopped = (zooming.Auto(oil(), seed=0) for _ in range(2))
     undisturbed.learn(120)
-    make_tree, settled = zooming.Auto._make_tree, auto.Portfolio._choose
-    stops = []
+    make_tree, choose, stops = zooming.Auto._make_tree, zooming.Auto._choose, []
 
     def stop_at_tree(self, *given):
-        if self is stopped and self.trees and not stops:
+        if self is stopped and len(stops) < 2 and len(self.trees) == (3 if stops else 0):
             stops.append("tree")
+            make_tree(self, *given)
             raise KeyboardInterrupt
         return make_tree(self, *given)
 
     def stop_after_choice(self):
-        if self is stopped and self._before_choice() and len(stops) == 1:
+        if self is stopped and len(stops) == 2 and self._before_choice():
             stops.append("choice")
             raise KeyboardInterrupt
-        return settled(self)
+        return choose(self)
 
     monkeypatch.setattr(zooming.Auto, "_make_tree", stop_at_tree)
-    with pytest.raises(KeyboardInterrupt):
-        stopped.learn(120)
-    monkeypatch.setattr(zooming.Auto, "_choose", stop_after_choice, raising=False)
-    with pytest.raises(KeyboardInterrupt):
-        stopped.learn(120 - stopped.n_episodes)
-    monkeypatch.undo()
-    monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
-    monkeypatch.setattr(auto, "TRIAL", 20)
+    monkeypatch.setattr(zooming.Auto, "_choose", stop_after_choice)
+    for _ in range(3):  # at the first trees, at the new tree of a trial, and after it was made
+        with pytest.raises(KeyboardInterrupt):
+            stopped.learn(120 - stopped.n_episodes)
     stopped.learn(120 - stopped.n_episodes)
-    assert stops == ["tree", "choice"]
+    assert stops == ["tree", "tree", "choice"]
     assert knowledge(stopped) == knowledge(undisturbed)
 
 
 @compiled
 def test_a_trial_cuts_elsewhere_only_if_the_first_balls_are_few(monkeypatch):
     monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
-    monkeypatch.setattr(auto, "MOST_FIRST", 3)
+    monkeypatch.setattr(trials, "MOST_FIRST", 3)
     agent = zooming.Auto(oil(), seed=0)
     agent.learn(80)
     assert agent.status()["why"].startswith("it is a new tree")
@@ -394,7 +390,7 @@ def test_a_class_that_sets_options_itself_is_saved_and_loaded(tmp_path):
     agent = Small(oil(), seed=0)
     agent.learn(20)
     agent.save(tmp_path / "small.zoom")
-    again = Small.load(tmp_path / "small.zoom")
+    again = Small.load(tmp_path / "small.zoom", env=oil())
     assert again.max_samples == 2000
     assert same_history(agent.learn(10), again.learn(10))
 

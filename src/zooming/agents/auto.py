@@ -20,20 +20,17 @@ from zooming.agents.planner import Planner
 from zooming.agents.portfolio import Portfolio
 from zooming.agents.replay import Transitions
 from zooming.agents.seeds import seed_of
-from zooming.agents.split_options import n_first_balls
 from zooming.agents.status import Status
-from zooming.agents.stored_options import accepted_options, build_agent
+from zooming.agents.stored_options import accepted_options, build_agent, fixed_options_of
 from zooming.agents.tree_q import TreeQ
-from zooming.validation import check_float, check_int, check_range
+from zooming.agents.trials import FIRST_TRIAL, TRIAL, check_cut, draw_cut, time_after
+from zooming.validation import check_int, check_range
 
 # (shared, slope) of each tree, see `TreeQ`. Two and four trees were worse, see docs/research.md.
 TREES = ((True, 0.0), (True, 0.6), (False, 0.6))
 PILOT = 5  # episodes that the planner plays first; they tell the trees the scale of rewards
 FAR = 1e9  # the trees accept rewards up to FAR times the largest one seen, if no range is known
 DOUBT = 1.0  # see `Choice`: where returns are noisy, they understate what the planner has learned
-TRIAL, FIRST_TRIAL = 200, 2000  # episodes of a new tree, and when it plays first
-FIRST_CUTS = 0.35, 0.65  # range of its first cut: it has other borders than the tree that leads
-MOST_FIRST = 4096  # balls that such a tree may begin with; otherwise it has the same borders
 GROWTH = 1.1  # the trees are told the span of the rewards when it has grown by this factor
 
 
@@ -138,9 +135,10 @@ class Auto(Portfolio):
         highest = None if known else most
         if not self.trees:
             far = FAR * max(span, abs(least), abs(most), 1.0)
-            self._add_trees(known or (-far, far))
-            for tree in self.trees:
+            trees = self._make_trees(known or (-far, far))
+            for tree in trees:
                 tree.rescale(span, highest)
+            self._add_trees(trees)
         for tree in self.trees:
             if span > GROWTH * tree.scale:
                 tree.rescale(span)
@@ -155,9 +153,7 @@ class Auto(Portfolio):
         """
         if self.n_episodes < self._next_trial:
             return None
-        next_trial, leader = self._next_trial, self.choice.leader()
-        while next_trial < 1.5 * self.n_episodes:  # no two trials in a row
-            next_trial *= 2
+        next_trial, leader = time_after(self._next_trial, self.n_episodes), self.choice.leader()
         is_allowed = self.guarantee is None or self.guarantee.balance.n_allowed() >= TRIAL
         if not (self._is_shared(leader) and is_allowed):
             self._next_trial = next_trial
@@ -165,10 +161,8 @@ class Auto(Portfolio):
         number = 2 if leader == 1 else 1
         seed = seeds.derive_seed(self.seed, f"trial {self.n_episodes}")
         assert self._tree_range is not None  # there are trees
-        first_cut = None
-        if n_first_balls(self.axes, FIRST_CUTS[0]) <= MOST_FIRST:
-            first_cut = float(np.random.default_rng(seed).uniform(*FIRST_CUTS))
-        tree = self._make_tree(*TREES[number - 1], self._tree_range, seed, first_cut)
+        cut = draw_cut(self.axes, seed)
+        tree = self._make_tree(*TREES[number - 1], self._tree_range, seed, cut)
         tree.rescale(span, highest)
         agents, choice = list(self.agents), copy.deepcopy(self.choice)
         agents[number] = tree
@@ -221,19 +215,30 @@ class Auto(Portfolio):
         self._name_as_part(tree)
         return tree
 
-    def _add_trees(
+    def _make_trees(
         self,
         reward_range: tuple[float, float],
         first_cuts: Sequence[float | None] = (None,) * len(TREES),
-    ) -> None:
-        for (shared, slope), first_cut in zip(TREES, first_cuts, strict=True):
-            seed = seeds.derive_seed(self.seed, f"tree {shared} {slope}")
-            self.agents.append(self._make_tree(shared, slope, reward_range, seed, first_cut))
-        # Forget the returns of the pilot. The planner knew nothing then, and its low returns would
-        # keep it from playing for many episodes.
-        self.choice = Choice(len(self.agents), DOUBT)
-        self._tree_range = reward_range
-        self.reward_range = self.problem.reward_range = common_range(self.agents)
+    ) -> list[TreeQ]:
+        return [
+            self._make_tree(
+                shared, slope, reward_range, seeds.derive_seed(self.seed, f"tree {shared} {slope}"),
+                first_cut,
+            )
+            for (shared, slope), first_cut in zip(TREES, first_cuts, strict=True)
+        ]  # fmt: skip
+
+    def _add_trees(self, trees: list[TreeQ]) -> None:
+        agents = [*self.agents, *trees]
+        self.problem.reward_range = common_range(agents)
+        # One call, so that an interrupt finds all trees or none. The returns of the pilot are
+        # forgotten: the planner knew nothing then, and would not play for many episodes.
+        vars(self).update(
+            agents=agents,
+            choice=Choice(len(agents), DOUBT),
+            reward_range=self.problem.reward_range,
+            _tree_range=trees[0].reward_range,
+        )
 
     # --- words ------------------------------------------------------------------------------------
 
@@ -264,13 +269,18 @@ class Auto(Portfolio):
 
     # --- files ------------------------------------------------------------------------------------
 
-    def _options(self) -> dict[str, Any]:
+    def _known_options(self) -> dict[str, Any]:
         known = None if self._known_range is None else list(self._known_range)
         options = {**self.problem.options, "reward_range": known, "seed": self.seed}
         del options["rewards"]
         promised = {} if self.guarantee is None else self.guarantee.options()
-        known_options = {"max_samples": self.max_samples, **promised, **options}
-        return accepted_options(type(self), known_options)
+        return {"max_samples": self.max_samples, **promised, **options}
+
+    def _options(self) -> dict[str, Any]:
+        return accepted_options(type(self), self._known_options())
+
+    def _fixed_options(self) -> dict[str, Any]:
+        return fixed_options_of(self)
 
     @classmethod
     def _from_options(
@@ -291,18 +301,8 @@ class Auto(Portfolio):
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         if values["tree_range"] is not None:
             tree_range = check_range(values["tree_range"], "tree_range")
-            self._add_trees(tree_range, [self._checked_cut(cut) for cut in values["first_cuts"]])
+            cuts = [check_cut(self.axes, cut) for cut in values["first_cuts"]]
+            self._add_trees(self._make_trees(tree_range, cuts))
         self._next_trial = check_int(values["next_trial"], "next_trial", 1)
         self._on_trial = check_int(values["on_trial"], "on_trial", 0)
         super()._restore(values, arrays)
-
-    def _checked_cut(self, first_cut: Any) -> float | None:
-        """Return the stored first cut of a tree. Raise ValueError if no trial could have made it.
-
-        Many first balls would take memory before the rows of the file are checked.
-        """
-        if first_cut is None:
-            return None
-        if n_first_balls(self.axes, FIRST_CUTS[0]) > MOST_FIRST:
-            raise ValueError(f"a tree with first_cut={first_cut!r} would have too many balls")
-        return check_float(first_cut, "first_cut", *FIRST_CUTS)
