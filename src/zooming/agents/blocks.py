@@ -42,7 +42,7 @@ class Played:
 def play_blocks(portfolio: Portfolio, env: Any, crossing: Crossing, log: Log, end: int) -> int:
     """Play episodes until log.done[0] equals `end`; return the code of the last kernel.
 
-    It becomes the method `play` of a portfolio if all agents have such a method.
+    A portfolio uses it as its method `play` if all of its agents have one.
     """
     settle(portfolio)
     portfolio.counts[IS_OPEN], portfolio._total[0] = 0, 0.0
@@ -80,7 +80,7 @@ def _drop_refused(portfolio: Portfolio, recorder: Recorder, code: int, log: Log)
 def settle(portfolio: Portfolio) -> None:
     """Let the other agents learn from the episodes just played; credit their returns to the player.
 
-    Do nothing if there are none. After an interrupt, the next call continues where it stopped.
+    Do nothing if no episodes wait. After an interrupt, the next call continues where it stopped.
     `act` at step 0, `update`, `play_blocks` and saving call it first.
     """
     played = portfolio._played

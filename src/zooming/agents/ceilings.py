@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def return_range(agent: Any) -> tuple[float, float]:
-    """Return the least and the largest possible return. An episode may end early."""
+    """Return the least and the largest possible return, of episodes that may end early."""
     low, high = agent.reward_range
     if getattr(agent, "_known_range", agent.reward_range) is None:
         return NO_ENDS  # `Auto` has made up a range for its trees

@@ -41,7 +41,7 @@ NEAR = 0.1  # spread of the noise of a variation, if every action has close neig
 class Guide:
     """Play the rule of a warm start until it is let go. See `Agent.warm_start`.
 
-    In training loops of your own, call `act` and `update` of the guide instead of the agent's.
+    In training loops of your own, call `act` and `update` of the guide, not those of the agent.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class Guide:
         return careful_action(planner, step, state, flat, agent._feasible(step, info))
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        """Return the action to play while learning, of whoever plays the episode.
+        """Return the action of the rule, the careful policy or the agent: of the one that plays.
 
         The arguments are those of `Agent.act`.
         """

@@ -46,7 +46,7 @@ from zooming.spaces.masks import has_mask
 class Portfolio(Delegate):
     """Several agents that all learn from every episode, with a choice of who plays.
 
-    One agent plays a block of episodes, 5 % of those so far, and all others learn from them. The
+    One agent plays a block of episodes, 5 % of the number so far. All others learn from them. The
     returns decide which agent plays the next block, see `agents.choices`. `predict` plays the
     policy of the recommended agent.
 
@@ -113,7 +113,7 @@ class Portfolio(Delegate):
 
     @property
     def safe_agents(self) -> list[Agent]:
-        """The agent of the guarantee, which learns from its own episodes only; [] without one."""
+        """A list of the safe agent, which learns only from its own episodes; [] without a guarantee."""
         return [] if self.guarantee is None else [self.guarantee.agent]
 
     def _is_safe(self) -> bool:
@@ -202,7 +202,7 @@ class Portfolio(Delegate):
 
     @property
     def n_clipped(self) -> int:
-        """Number of clipped rewards: the largest number of an agent."""
+        """Number of clipped rewards, the maximum over the agents."""
         return max(agent.n_clipped for agent in self.agents)
 
     # --- the learned policy -----------------------------------------------------------------------

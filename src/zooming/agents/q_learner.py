@@ -208,7 +208,7 @@ class QLearner(Agent):
 
     @property
     def is_full(self) -> bool:
-        """Whether `max_balls` prevented a split that a user's rule asked for."""
+        """Whether `max_balls` prevented a split that was due by a user's rule."""
         return bool(getattr(self.table, "is_full", False))
 
     @property
@@ -235,7 +235,7 @@ class QLearner(Agent):
         )
 
     def learn_pac(self, epsilon: float, delta: float, **options: Any) -> Certificate:
-        """Learn, draw one of the policies played uniformly, and return it with a certificate.
+        """Learn, draw one of the played policies at random, and return it with a certificate.
 
         See `zooming.learn_pac`.
 
@@ -263,7 +263,7 @@ class QLearner(Agent):
         return f"no bound with constants is known for {type(self).__name__}"
 
     def _against_bound(self) -> str | None:
-        """Return which option of this agent the regret bound does not cover, or None."""
+        """Return the option that the regret bound does not cover, as text, or None."""
         return None
 
     # --- files ------------------------------------------------------------------------------------

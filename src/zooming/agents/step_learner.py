@@ -78,7 +78,7 @@ class StepLearner(LearnedPolicy):
     def _learn_transitions(
         self, recorded: Transitions, done: NDArray[np.int64] | None = None
     ) -> None:
-        """Learn from recorded transitions, with the same result as `update` of each in turn.
+        """Learn from recorded transitions. The result equals calling `update` for each in order.
 
         If a transition is bad, TransitionError is raised and the ones before it stay learned.
         done[0] counts the learned transitions. After an interrupt, learning resumes there.
@@ -91,8 +91,8 @@ class StepLearner(LearnedPolicy):
     def n_episodes(self) -> int:
         """Number of episodes begun. The agent counts an episode at its update of step 0.
 
-        For an agent class of your own, learn() counts. If an interrupt stops an episode at a split,
-        the next learn() continues that episode, and it counts when it is finished.
+        In an agent class of your own, learn() counts the episodes. If an interrupt stops an episode
+        at a split, the next learn() continues that episode, and it counts when it is finished.
         """
         return self._n_episodes
 

@@ -25,8 +25,8 @@ class Confident:
         """Return iota = log(4 H K / delta).
 
         If K is unknown, return iota_k = log(8 H k^2 / delta) for episode k, counted from 1. The
-        failure probabilities of all iota_k sum to pi^2/48 delta. That is less than delta/4, the sum
-        for a known K.
+        failure probabilities of all iota_k sum to pi^2/48 delta. For a known K the sum is delta/4,
+        which is larger.
         """
         return self.log_term(horizon) + (2 * math.log(episode) if self.episodes is None else 0.0)
 
@@ -67,13 +67,13 @@ class Theory(Confident):
     """The bonus of the regret bound: b(t) = 2 sqrt(H^3 iota / t) + 4 L / sqrt(t). [SBY19 eq. 4]
 
     iota = log(4 H K / delta), and d_max = 1. The constants are those of the paper's main text,
-    which its lemmas prove. The appendix exchanges them by mistake. `reward_noise` adds 2 sigma
+    which its lemmas prove. The appendix swaps the two by mistake. `reward_noise` adds 2 sigma
     sqrt(H iota / t).
 
     If K is unknown, a ball keeps the smaller bonuses of its early visits. The constant 2 is twice
     what a ball that exists from the start needs. This covers an iota four times as large, which is
     enough up to k = (8 H / delta)^1.5 (22,627 at H = 5, delta = 0.05). For balls chosen by the
-    data, the same slack is needed already if K is known: see `zooming.theory.iota`.
+    data, a known K uses up this slack already: see `zooming.theory.iota`.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class Bernstein(Confident):
               + (2 sigma sqrt(H iota) + 4 L) / sqrt(t),
 
     so that the bonuses of t visits add up to beta_t / 2 plus the terms of `Theory` for noise and L.
-    For rewards outside [0, 1], H is multiplied by their span where it is the range of V. With
+    For rewards with another span, every H that stands for the range of V is multiplied by it. With
     single points as balls and L = 0 this is UCB-B.
 
     No proof covers adaptive balls: the paper only conjectures a gain of sqrt(H), and a child

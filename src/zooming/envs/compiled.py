@@ -35,7 +35,7 @@ WEIGH_FORM = "weights(state, action, step, params, values, weights)"
 
 
 class CompiledEnv(RenderedEnv):
-    """A Gymnasium environment with compiled dynamics. `zooming.compiled_env` makes one from yours.
+    """A Gymnasium environment with compiled dynamics. `compiled_env` makes one of your dynamics.
 
     The dynamics use vectors of `state_box` and `action_box`. For a Box this is the space itself.
     For Discrete(n, start=s) it is the box [s, s + n - 1], of which only integers are used.
@@ -44,7 +44,7 @@ class CompiledEnv(RenderedEnv):
     `given` are the dynamics for a given outcome. `weigh`, if there is one, fills in the weights of
     the outcomes for a state, an action and a step. `reward_range` is (lowest, highest) reward, or
     None if it is unknown. `resolution` is the number of cells per axis with which `zooming.solve`
-    begins, or None for its own choice.
+    begins, or None to let `solve` choose.
     """
 
     resolution: int | None = None
@@ -198,7 +198,7 @@ class CompiledEnv(RenderedEnv):
         )
 
     def start_states(self, n: int) -> Weighted:
-        """Return start states [m, n_state] and their weights: all of them, or about n.
+        """Return start states [m, n_state] and their weights: all if finitely many, else about n.
 
         For "uniform" on a box, they are the midpoints of a grid. For a start function, they are
         independent draws with seed 0.
@@ -242,7 +242,7 @@ class CompiledEnv(RenderedEnv):
 
 
 def find_compiled(env: Any) -> CompiledEnv | None:
-    """Return the compiled environment inside wrappers that change nothing, or None."""
+    """Return the compiled environment if all wrappers leave the problem unchanged, else None."""
     while isinstance(env, gym.Wrapper) and type(env) in (OrderEnforcing, PassiveEnvChecker):
         env = env.env
     is_plain = (
