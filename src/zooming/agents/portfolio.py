@@ -113,7 +113,10 @@ class Portfolio(Delegate):
 
     @property
     def safe_agents(self) -> list[Agent]:
-        """A list of the safe agent, which learns only from its own episodes; [] without a guarantee."""
+        """A list with the safe agent of the guarantee; empty without one.
+
+        It learns only from its own episodes.
+        """
         return [] if self.guarantee is None else [self.guarantee.agent]
 
     def _is_safe(self) -> bool:
