@@ -42,7 +42,7 @@ HABITS = {
     ),
     **dict.fromkeys(
         ("learning_rate", "lr", "alpha"),
-        "the learning rate is (H + 1) / (H + t) after t visits of a ball; leave it out",
+        "no learning rate is set: a ball's is (H + 1) / (H + t) after t visits; leave it out",
     ),
     **dict.fromkeys(
         ("epsilon", "eps", "ent_coef", "exploration_fraction", "exploration_initial_eps",
@@ -52,6 +52,7 @@ HABITS = {
         ("n_steps", "batch_size", "buffer_size", "learning_starts", "train_freq", "gradient_steps",
          "n_epochs", "tau", "target_update_interval", "device"), _NO_NETWORK,
     ),
+    "bonus": "this agent has no bonus to set; leave it out, or take AdaptiveQ(env, bonus=...)",
     "verbose": "give learn(..., progress_bar=True) to see progress",
     "log_interval": "give learn(..., callback=...), a function with an attribute `every`",
     "tensorboard_log": "give learn(..., callback=zooming.callbacks.TensorBoard(folder))",

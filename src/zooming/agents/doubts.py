@@ -41,8 +41,8 @@ def doubts(agent: Planner) -> list[str]:
     for j, name in enumerate(agent.axes.names):
         if table.kinds[j] == CATEGORIES and table.units[j] >= MANY:
             found.append(
-                f"{name} has {table.units[j]} categories, and nothing is learned from one "
-                f"about another; if neighboring values are similar, give ordered=['{name}']"
+                f"{name} has {table.units[j]} categories, and each of them must be tried; if "
+                f"neighboring values are similar, ordered=['{name}'] learns faster"
             )
     places = table.samples.places[:n]
     for j in range(agent.axes.n_state):
