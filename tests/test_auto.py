@@ -189,7 +189,9 @@ def test_there_is_nothing_to_tune(tmp_path, agent):
 
 
 def test_auto_has_no_bonus():
-    with pytest.raises(zooming.ConfigurationError, match="Auto has no option 'bonus': this agent has no bonus"):
+    with pytest.raises(
+        zooming.ConfigurationError, match="Auto has no option 'bonus': this agent has no bonus"
+    ):
         zooming.Auto(oil(), bonus=0.1)
 
 
