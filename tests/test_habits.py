@@ -28,7 +28,7 @@ def oil():
             "returns are not discounted: an episode has a fixed number of steps, horizon=",
         ),
         ({"policy": "MlpPolicy"}, "partition, not a network; leave it out"),
-        ({"learning_rate": 3e-4}, r"the learning rate is \(H \+ 1\) / \(H \+ t\)"),
+        ({"learning_rate": 3e-4}, r"a ball's is \(H \+ 1\) / \(H \+ t\)"),
         ({"exploration_fraction": 0.1}, "exploration is by optimism: set its size with bonus="),
         ({"batch_size": 64}, "nothing is batched, replayed or run on a device"),
         ({"verbose": 1}, r"learn\(..., progress_bar=True\)"),
