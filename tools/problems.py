@@ -3,7 +3,8 @@
     python tools/problems.py [NAME ...]
 
 Each picture has the policy that `Auto` learned beside the optimum and the rule that people use, and
-the value of that policy over the episodes. A problem takes about 20 s of processor time.
+the value of that policy over the episodes. A problem takes 20 s of processor time or, with
+hundreds of outcomes, minutes.
 """
 
 import sys
