@@ -165,6 +165,21 @@ def test_a_new_tree_is_tried_while_a_tree_leads_and_goes_on_after_loading(tmp_pa
         zooming.Auto(oil(), seed=0)._restore({**values, "first_cuts": [2, None, None]}, arrays)
 
 
+@compiled
+def test_a_tree_plays_again_after_its_trial(monkeypatch):
+    monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
+    monkeypatch.setattr(auto, "TRIAL", 50)
+    monkeypatch.setattr(auto, "AFTER_TRIAL", 2)
+    agent = zooming.Auto(oil(), seed=0)
+    agent.learn(80)
+    assert agent.player is agent.trees[0]  # its trial
+    agent.learn(30)
+    mean = agent.choice.numbers[1, 1]
+    agent.learn(10)  # 0.3 sqrt(k) is more than the 2 episodes that count
+    assert 2 < agent.choice.numbers[1, 0] < 10
+    assert agent.choice.numbers[1, 1] > mean  # it has learned in the meantime
+
+
 def same_trees(before, after):
     return [one is other for one, other in zip(before, after, strict=True)]
 

@@ -23,7 +23,14 @@ from zooming.agents.seeds import seed_of
 from zooming.agents.status import Status
 from zooming.agents.stored_options import accepted_options, build_agent, fixed_options_of
 from zooming.agents.tree_q import TreeQ
-from zooming.agents.trials import FIRST_TRIAL, TRIAL, check_cut, draw_cut, time_after
+from zooming.agents.trials import (
+    AFTER_TRIAL,
+    FIRST_TRIAL,
+    TRIAL,
+    check_cut,
+    draw_cut,
+    time_after,
+)
 from zooming.validation import check_int, check_range
 
 # (shared, slope) of each tree, see `TreeQ`. Two and four trees were worse, see docs/research.md.
@@ -122,6 +129,8 @@ class Auto(Portfolio):
         """Add the trees after the pilot, tell them the scale of rewards, and begin trials."""
         if self._on_trial and not self.choice.numbers[self._on_trial, 0]:
             return self._on_trial, TRIAL  # an interrupt came before its first episode
+        if self._on_trial:
+            self.choice.shorten(self._on_trial, AFTER_TRIAL)
         self._on_trial = 0
         if self.n_episodes < PILOT:
             return None

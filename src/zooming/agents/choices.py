@@ -122,6 +122,13 @@ class Choice:
         """Forget the returns of an agent, because another one takes its place."""
         self.numbers[agent] = 0.0
 
+    def shorten(self, agent: int, plays: int) -> None:
+        """Let the returns of an agent count as at most `plays` episodes.
+
+        Their mean stays, but new returns change it faster, and the agent is forced to play sooner.
+        """
+        self.numbers[agent, 0] = min(self.numbers[agent, 0], plays)
+
     def recommend(self) -> int:
         """Return the agent whose policy is recommended: the leader, if few plays count less."""
         return self.leader(PRIOR)

@@ -11,6 +11,7 @@ from zooming.spaces.axes import Axes
 from zooming.validation import check_float
 
 TRIAL, FIRST_TRIAL = 200, 2000  # episodes of a new tree, and when it plays first
+AFTER_TRIAL = 10  # plays that count afterwards: the tree goes on learning, and is forced to play
 FIRST_CUTS = 0.35, 0.65  # range of its first cut: it has other borders than the tree that leads
 MOST_FIRST = 4096  # balls that such a tree may begin with; otherwise it has the same borders
 
