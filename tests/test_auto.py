@@ -255,6 +255,24 @@ def test_the_status_warns_where_the_data_contradict_the_description():
     assert "no episode was longer than 2 of 3 steps" in long.status()["warnings"][0]
 
 
+@compiled
+def test_audit_and_history_agree_on_what_is_counted():
+    agent = zooming.Auto(
+        gym.make("zooming/Oil-v0"), reward_range=(0.0, 1.0), guarantee=0.05, seed=0
+    )
+    history = agent.learn(30)
+    assert f"{agent.player.n_balls} balls or cells of its player" in repr(history)
+    assert "active balls or cells of its player" in history._repr_html_()
+    with pytest.raises(zooming.ConfigurationError, match="no lemma") as refusal:
+        zooming.audit(agent)
+    assert "its n_balls counts the balls or cells of its player" in str(refusal.value)
+    assert "keeps no balls" not in str(refusal.value)
+    assert "zooming.audit(agent.safe_agents[0])" in str(refusal.value)
+    assert zooming.audit(agent.safe_agents[0]).holds
+    planner = zooming.Planner(gym.make("zooming/Oil-v0"), seed=0)
+    assert repr(planner.learn(3)).endswith(f" {planner.n_balls} cells)")
+
+
 def short_horizon(agent):
     return [one for one in agent.status()["warnings"] if "went on when horizon=" in one]
 

@@ -231,6 +231,8 @@ class Planner(Agent):
         n_state = self.axes.n_state
         return bool(is_smooth[:n_state].any() and is_smooth[n_state:].any())
 
+    counted = "cells"
+
     @property
     def n_balls(self) -> int:
         """Number of cells, summed over all steps."""

@@ -295,7 +295,7 @@ def _progress(agent: Agent, episodes: int, shown: bool) -> Iterator[Advance]:
     columns = (
         TextColumn("{task.description}"), BarColumn(16), MofNCompleteColumn(),
         TextColumn("episodes"), TimeRemainingColumn(),
-        TextColumn("{task.fields[balls]:,} balls"),
+        TextColumn(f"{{task.fields[balls]:,}} {agent.counted}"),
     )  # fmt: skip
     with progress(*columns) as bar:
         task = bar.add_task(type(agent).__name__, total=episodes, balls=agent.n_balls)
