@@ -203,6 +203,10 @@ def test_audits_refuse_what_they_cannot_check():
         zooming.audit(zooming.AdaptiveQ(env), n_points="all")
     with pytest.raises(zooming.ConfigurationError, match="keeps no balls"):
         zooming.audit(zooming.Random(env))
+    with pytest.raises(
+        zooming.ConfigurationError, match=r"Planner cannot be .* counts the cells, "
+    ):
+        zooming.audit(zooming.Planner(env))
     with pytest.raises(zooming.ConfigurationError, match="steps"):
         zooming.audit(zooming.AdaptiveQ(env), zooming.solve(lottery_env(), 4))
 

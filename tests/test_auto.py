@@ -270,6 +270,72 @@ def test_the_status_warns_where_the_data_contradict_the_description():
     assert "no episode was longer than 2 of 3 steps" in long.status()["warnings"][0]
 
 
+@compiled
+def test_audit_and_history_agree_on_what_is_counted():
+    agent = zooming.Auto(
+        gym.make("zooming/Oil-v0"), reward_range=(0.0, 1.0), guarantee=0.05, seed=0
+    )
+    history = agent.learn(30)
+    assert f"{agent.player.n_balls} balls or cells of its player" in repr(history)
+    assert "active balls or cells of its player" in history._repr_html_()
+    with pytest.raises(zooming.ConfigurationError, match="no lemma") as refusal:
+        zooming.audit(agent)
+    assert "its n_balls counts the balls or cells of its player" in str(refusal.value)
+    assert "keeps no balls" not in str(refusal.value)
+    assert "zooming.audit(agent.safe_agents[0])" in str(refusal.value)
+    assert zooming.audit(agent.safe_agents[0]).holds
+    planner = zooming.Planner(gym.make("zooming/Oil-v0"), seed=0)
+    assert repr(planner.learn(3)).endswith(f" {planner.n_balls} cells)")
+
+
+def short_horizon(agent):
+    return [one for one in agent.status()["warnings"] if "went on when horizon=" in one]
+
+
+@compiled
+def test_the_status_warns_of_a_horizon_that_cuts_episodes_off(tmp_path):
+    agent = zooming.Auto(gym.make("zooming/Oil-v0"), horizon=2, seed=0)
+    agent.learn(19)
+    assert short_horizon(agent) == []  # too early
+    agent.learn(11)
+    (found,) = short_horizon(agent)
+    assert "30 of 30 episodes went on when horizon=2 ended them" in found
+    assert "zooming/Oil-v0 states up to 5 steps" in found
+    agent.save(tmp_path / "agent.zoom")
+    assert short_horizon(zooming.load(tmp_path / "agent.zoom")) == [found]
+    slow = zooming.Planner(gym.make("zooming/Oil-v0"), horizon=2, seed=0)
+    slow.learn(30, driver="python")
+    assert short_horizon(slow) == [found]
+
+
+class Joined(gym.Wrapper):
+    """Plays an action for two steps of the environment."""
+
+    def step(self, action):
+        for _ in range(2):
+            answer = self.env.step(action)
+            if answer[2] or answer[3]:
+                break
+        return answer
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("env", "n_cut"),
+    [
+        (Drift(n_steps=100), 30),  # it states no number, so the horizon is the agent's
+        (gym.wrappers.TimeLimit(Drift(n_steps=3), 100), 0),  # it ends before its stated number
+        (Joined(gym.wrappers.TimeLimit(Drift(n_steps=100), 6)), 0),  # 3 steps are 6 of its own
+    ],
+    ids=["states nothing", "ends by itself", "joins steps"],
+)
+def test_a_horizon_that_fits_is_not_doubted(env, n_cut):
+    agent = zooming.Planner(env, horizon=3, seed=0)
+    agent.learn(30)
+    assert agent.n_cut == n_cut
+    assert short_horizon(agent) == []
+
+
 def test_a_status_prints_lists_and_numbers():
     shown = Status({"a": [], "b": ["x", "y"], "c": 12345, "d": 0.123456, "e": None, "f": True})
     assert str(shown).splitlines() == [

@@ -186,6 +186,60 @@ def test_an_agent_and_an_environment_are_not_taken_for_each_other():
         zooming.evaluate(agent, "zooming/Oil-v0")
 
 
+def stay_at(step, observation):
+    return [0.7] if step else np.array([0.6])
+
+
+def test_a_function_is_evaluated_as_an_agent_is():
+    env = gym.make("zooming/Oil-v0", horizon=3)
+    sampled, exact = zooming.evaluate(stay_at, env, 4), zooming.evaluate(stay_at, env, exact=True)
+    assert sampled.mean == pytest.approx(exact.mean, abs=1e-9)  # nothing is random here
+    log = zooming.record(env, stay_at, 1)
+    assert exact.mean == pytest.approx(log["reward"].sum(), abs=1e-9)
+    first = zooming.evaluate(stay_at, Endless(), 2, horizon=1).mean
+    assert first < zooming.evaluate(stay_at, Endless(), 2, horizon=4).mean
+
+
+class Endless(gym.Env):
+    """An environment that does not say how long an episode is, and pays 1 a step."""
+
+    observation_space = action_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1), {}
+
+    def step(self, action):
+        return np.zeros(1), 1.0, False, False, {}
+
+
+class Model:
+    """A policy of another library: it has `predict`, but no horizon."""
+
+    def predict(self, observation):
+        return [0.5], None
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "message"),
+    [
+        (lambda observation: [0.5], {}, r"takes \(observation\); give a function policy"),
+        (lambda step, observation: None, {}, "step 0: the policy returned None"),
+        (lambda step, observation: [1.5], {"exact": True}, r"the policy gave \[1.5\]: .*out"),
+        (Model(), {}, r"has predict but no horizon.*evaluate\(lambda step, observation"),
+        (Model, {}, "policy=Model is a class; give an instance"),
+        (0.5, {}, r"0.5 is not an agent; write .* a function policy\(step, observation\)"),
+        (zooming.NoMovement(gym.make("zooming/Oil-v0")), {"horizon": 2}, "knows its horizon"),
+        (stay_at, {"env": None}, r"a function as policy needs an environment: evaluate\(policy, e"),
+        (stay_at, {"env": Endless()}, "Endless does not say how long an episode is. Give horizon="),
+    ],
+)  # fmt: skip
+def test_a_policy_that_cannot_be_played_is_refused_with_the_fix(policy, options, message):
+    options = {"env": gym.make("zooming/Oil-v0"), "episodes": 2, **options}
+    with pytest.raises(zooming.ConfigurationError, match=message):
+        zooming.evaluate(policy, **options)
+
+
 def test_what_is_no_optimum_is_said():
     with pytest.raises(
         zooming.ConfigurationError,

@@ -213,6 +213,59 @@ def test_words_tables_pages_and_pictures(agents):
         found.plot(0)
 
 
+class Shop(gym.Env):
+    """A category, and a number if `has_number`, is the state. Each category has a best action."""
+
+    best = (2, 0, 2, 1)
+
+    def __init__(self, has_number=False):
+        kinds = gym.spaces.Discrete(4)
+        self.observation_space = (
+            gym.spaces.Tuple([kinds, gym.spaces.Box(0.0, 1.0, (1,), np.float64)])
+            if has_number
+            else kinds
+        )
+        self.action_space, self.has_number = gym.spaces.Discrete(3), has_number
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.kind, number = int(self.np_random.integers(4)), self.np_random.random(1)
+        return ((self.kind, number) if self.has_number else self.kind), {}
+
+    def step(self, action):
+        reward = float(action == self.best[self.kind])
+        return self.reset()[0], reward, True, False, {}
+
+
+def test_categories_are_named_by_value_and_have_whole_ticks():
+    agent = zooming.AdaptiveQ(Shop(), horizon=1, seed=0)
+    agent.learn(400)
+    text = str(agent.explain(0, episodes=0))
+    assert [f"= {kind} " in text for kind in range(4)] == [True] * 4
+    assert "up to" not in text
+    few = str(agent.explain(0, n_rules=2, episodes=0))
+    assert re.search(r"in \{\d, \d", few)
+    other = zooming.AdaptiveQ(Shop(), horizon=1, seed=0)
+    assert re.search(r"= \d|in \{", str(zooming.explain(agent, other, episodes=0)))
+    ordered = zooming.AdaptiveQ(Shop(), horizon=1, ordered=True, seed=0)
+    ordered.learn(400)
+    assert "up to" in str(ordered.explain(0, episodes=0))
+    ax = agent.explain(0, episodes=0).plot()
+    for ticks in (ax.get_xticks(), ax.get_yticks()):
+        assert (ticks == np.rint(ticks)).all()
+    assert ax.get_xlim() == (-0.5, 3.5)
+
+
+def test_the_map_of_rules_over_categories_has_whole_ticks():
+    agent = zooming.AdaptiveQ(Shop(has_number=True), horizon=1, seed=0)
+    agent.learn(400)
+    ax = agent.explain(0, n_rules=4, episodes=0).plot()
+    assert ax.get_xticks().tolist() == [0, 1, 2, 3]
+    assert ax.get_xlim() == (-0.5, 3.5)
+    (bar,) = [one for one in ax.figure.axes if one is not ax]
+    assert (bar.get_yticks() == np.rint(bar.get_yticks())).all()
+
+
 def test_differences_are_where_policies_differ(agents):
     agent, other = agents["boxes"], agents["younger"]
     assert len(zooming.explain(agent, agent, episodes=2)) == 0

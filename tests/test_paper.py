@@ -184,7 +184,16 @@ def test_time_is_saved_if_a_run_takes_less_of_it(seconds, holds, monkeypatch):
         "training_seconds",
         lambda _, name, run: seconds[name == "net"] * (1 + 0.01 * noise.random()),
     )
-    assert SavesTime().check(evidence(adaptive=runs(3.0), net=runs(3.0))).holds is holds
+    found = evidence(adaptive=runs(3.0), net=runs(3.0))
+    assert SavesTime().check(found).holds is holds
+    alike = replace(found, seconds=dict(zip(("adaptive", "net"), seconds, strict=True)))
+    assert SavesTime().check(alike).holds is holds
+    opposite = replace(found, seconds=dict(zip(("net", "adaptive"), seconds, strict=True)))
+    verdict = SavesTime().check(opposite)
+    assert verdict.holds is None
+    assert "in 8 runs that were trained again" in verdict.finding
+    ratio = seconds[0] / seconds[1]
+    assert f"by the ms a run of the whole study, {ratio:.2f} times as long." in verdict.finding
 
 
 @pytest.mark.parametrize(

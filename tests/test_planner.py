@@ -1028,3 +1028,20 @@ def test_samples_never_exceed_their_number_by_more_than_a_tenth_and_an_episode()
         other.update(0, point, point, 0.5, point, True)
         assert other.table.n_samples <= 1101
     assert other.n_episodes == 3000
+
+
+@compiled_only
+def test_termination_is_kept_before_the_last_step_and_ignored_at_it():
+    twins = [zooming.Planner(Drift(), horizon=2, seed=0) for _ in range(2)]
+    for agent, terminated in zip(twins, (True, False), strict=True):
+        for k in range(30):
+            state, action = np.full(2, k / 30), np.full(2, (k % 7) / 7)
+            agent.update(0, state, action, 0.5, state, k % 3 == 0)
+            if k % 3:
+                agent.update(1, state, action, 1.0, state, terminated)
+        ended = agent.table.samples.places[: agent.table.n_samples, 4] == ENDED
+        steps = agent.table.samples.steps[: agent.table.n_samples]
+        assert ended[steps == 0].sum() == 10
+        assert not ended[steps == 1].any()
+        assert not agent.to_log().filter(step=1)["terminated"].any()
+    assert knowledge(twins[0]) == knowledge(twins[1])

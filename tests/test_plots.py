@@ -156,7 +156,7 @@ def test_a_policy_is_what_predict_says_at_each_step(agent, optimal):
     assert np.isnan(
         lines["step 0"].get_ydata()
     ).any()  # episodes start at 0.5, so that few were near 0 or 1
-    assert texts(ax) == ["step 0", "step 3", "optimal", "under 10 visits"]
+    assert texts(ax) == ["step 0", "step 3", "optimal", "under 10 visits", "no visits nearby"]
     assert ax.get_title() == "policy, 2 of 5 steps"
 
 
@@ -273,6 +273,45 @@ def test_whole_axes_have_ticks_at_whole_numbers_only():
                 assert len(texts_shown) <= 12
 
 
+def taught(kind, n_state):
+    """An agent that has visited states from 0.6 to 0.9 only, along every axis."""
+    space = helpers.box(*[(0, 1)] * n_state)
+    agent = kind(Boxes(space, helpers.box((0, 1))), horizon=1, seed=0)
+    for x, a in np.random.default_rng(0).random((300, 2)):
+        agent.update(0, np.full(n_state, 0.6 + 0.3 * x), [a], 0.5, np.full(n_state, 0.5), True)
+    return agent
+
+
+@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.Planner])
+def test_states_without_visits_nearby_are_gray(kind):
+    ax = plots.policy(taught(kind, 1), n=101)
+    shaded = [patch.get_extents().transformed(ax.transData.inverted()) for patch in ax.patches]
+    assert [one.x0 for one in shaded][:1] == pytest.approx([0.0])
+    assert 0.4 <= shaded[0].x1 <= 0.56  # a visit at 0.6 is near 0.55
+    assert not any(one.x0 < x < one.x1 for one in shaded for x in (0.6, 0.7, 0.8, 0.9))
+    assert texts(ax)[-1] == "no visits nearby"
+    assert len(ax.lines[0].get_xdata()) == 101  # the policy is drawn there, too
+
+
+def test_a_map_is_gray_where_there_were_no_visits_nearby():
+    ax = plots.policy(taught(zooming.Planner, 2), n=21)
+    gray = ax.collections[-1]
+    is_shown = ~np.ma.getmaskarray(gray.get_array()).reshape(21, 21)
+    assert gray.get_cmap()(0.0)[:3] == pytest.approx([0.92] * 3)
+    assert is_shown[4, 4]
+    assert is_shown[4, 15]  # states are alike along both axes
+    assert not is_shown[15, 15]
+    assert "gray: no visits nearby" in ax.figure.get_suptitle()
+
+
+def test_an_agent_that_does_not_know_its_visits_has_nothing_gray():
+    new = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    for one in (new, zooming.NoMovement(gym.make("zooming/Oil-v0"))):
+        ax = plots.policy(one, n=5)
+        assert not ax.patches
+        assert "no visits nearby" not in texts(ax)
+
+
 # --- maps of a policy -----------------------------------------------------------------------------
 
 
@@ -290,7 +329,8 @@ def test_a_policy_over_two_states_is_a_map_for_each_step_and_action(two):
         assert veil.tolist() == [n >= 10 for n in visits]  # pale where it was hardly ever
     assert [one.get_title() for one in found[0]] == ["step 0", "step 3"]
     assert (found[1, 0].get_xlabel(), found[1, 0].get_ylabel()) == ("state[0]", "state[1]")
-    assert found[0, 0].figure.get_suptitle() == "policy, 2 of 5 steps; pale: under 10 visits"
+    notes = "pale: under 10 visits; gray: no visits nearby"
+    assert found[0, 0].figure.get_suptitle() == f"policy, 2 of 5 steps; {notes}"
     one = plots.policy(two, steps=[1], axes=("state[1]", "state[0]", "action[1]"), n=5)
     assert (one.get_xlabel(), one.get_ylabel()) == ("state[1]", "state[0]")
 
@@ -302,7 +342,7 @@ def test_a_map_is_drawn_on_the_axes_that_are_given(two):
     assert {one.figure for one in found.ravel()} == {figure}
     assert not places[0].axison
     assert (
-        found[1, 1].get_xlabel() == "state[0]\npale: under 10 visits"
+        found[1, 1].get_xlabel() == "state[0]\npale: under 10 visits; gray: no visits nearby"
     )  # a given figure may have a title of its own
     own = plt.subplots(2, 1)[1]
     assert plots.policy(two, own, steps=[0], n=5).ravel().tolist() == own.tolist()

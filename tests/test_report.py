@@ -4,6 +4,8 @@ becomes markup."""
 import copy
 import json
 import shutil
+import time
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -17,6 +19,7 @@ from zooming.app.report.collect import _winner, collect
 from zooming.app.report.page import render_page
 from zooming.app.report.replays import q_star
 from zooming.plots.curve_data import Runs, read_study
+from zooming.study import curve_episodes, engines
 from zooming.study.curve_episodes import N_VALUES, checkpoint_episodes
 from zooming.study.problems import Problem, problem_named
 from zooming.study.values import value_policies
@@ -532,6 +535,22 @@ def test_a_study_that_values_its_policies_holds_what_would_be_trained_again(tmp_
         assert held.checkpoints.tolist() == trained.checkpoints.tolist()
     value_policies(out, 3)  # one more than it holds
     assert len(read_study(out)["median"].policy_values) == 3
+
+
+@pytest.mark.parametrize("n_seeds", [2, 3])  # all runs are valued, or two of three
+def test_the_time_of_a_run_is_without_the_values_of_its_policies(n_seeds, monkeypatch):
+    def evaluate_slowly(*args, **options):
+        began = time.process_time()
+        while time.process_time() - began < 0.1:
+            pass
+        return SimpleNamespace(mean=1.0)
+
+    monkeypatch.setattr(curve_episodes, "evaluate", evaluate_slowly)
+    study = zooming.Study(["oil-laplace-1"], ["adaptive-q"], 20, n_seeds, valued=2)
+    (chunk,) = study.configuration.chunks()
+    arrays, seconds = engines._run(chunk)
+    assert len(arrays["policy_values"]) == 2
+    assert 0 < seconds < 0.1 * arrays["policy_values"].size
 
 
 @pytest.mark.parametrize("what", ["nothing", "unfinished", "no folder to write to"])

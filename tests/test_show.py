@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import zooming
+from zooming.agents.visit_shares import spread_visits
 from zooming.app import cli
 from zooming.app.show.page_data import collect
 from zooming.app.show.show_command import render
-from zooming.export.evidence import spread_visits
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
 pytestmark = pytest.mark.process

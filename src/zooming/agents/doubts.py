@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zooming.agents.env_facts import stated_steps
 from zooming.kernels.plan_layout import CATEGORIES, ENDED
 
 if TYPE_CHECKING:
+    from zooming.agents.agent import Agent
     from zooming.agents.planner import Planner
 
 ENOUGH = 20  # episodes before which nothing is doubted
@@ -38,6 +40,7 @@ def doubts(agent: Planner) -> list[str]:
             f"no episode was longer than {longest} of {agent.horizon} steps; if none can be, give "
             f"horizon={longest}"
         )
+    found += doubt_short_horizon(agent)
     for j, name in enumerate(agent.axes.names):
         if table.kinds[j] == CATEGORIES and table.units[j] >= MANY:
             found.append(
@@ -54,3 +57,22 @@ def doubts(agent: Planner) -> list[str]:
                 "would ignore it"
             )
     return found
+
+
+def doubt_short_horizon(agent: Agent) -> list[str]:
+    """Return a sentence if the horizon cut episodes off that the environment would go on with.
+
+    Nothing is doubted if the environment states no larger number of steps: then it is for the agent
+    to say how long an episode is. An environment may also end by itself before its stated number,
+    for example if a wrapper joins several steps to one.
+    """
+    stated = None if agent.env is None else stated_steps(agent.env)
+    if stated is None or stated <= agent.horizon:
+        return []
+    if not agent.n_cut or agent.n_episodes < ENOUGH:
+        return []
+    return [
+        f"{agent.n_cut:,} of {agent.n_episodes:,} episodes went on when horizon={agent.horizon} "
+        f"ended them, and {agent.env_name} states up to {stated:,} steps: what comes later is not "
+        "learned; if it matters, leave out horizon="
+    ]

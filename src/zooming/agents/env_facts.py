@@ -84,17 +84,14 @@ def horizon_of(env: Any, horizon: int | None) -> int:
 
     Warn if the environment's episodes are shorter than the given horizon.
     """
-    # Compiled environments have a horizon; others may have a spec. A TimeLimit may shorten it.
-    inner = getattr(env, "unwrapped", env)
-    own = inner.horizon if isinstance(inner, (CompiledEnv, StoredEnv)) else None
-    said = [*([] if own is None else [own]), *time_limits(env)]
-    if horizon is not None and said and check_int(horizon, "horizon", 1) > min(said):
+    stated = stated_steps(env)
+    if horizon is not None and stated and check_int(horizon, "horizon", 1) > stated:
         message = (
-            f"horizon={horizon}, but an episode of {name_of(env)} ends after {min(said)} "
+            f"horizon={horizon}, but an episode of {name_of(env)} ends after {stated} "
             "steps: values will be too optimistic"
         )
         warnings.warn(message, stacklevel=count_own_frames())
-    found = horizon if horizon is not None else min(said) if said else None
+    found = horizon if horizon is not None else stated
     if found is None:
         raise ConfigurationError(
             f"the environment {name_of(env)} does not say how long an episode is. Give "
@@ -102,6 +99,16 @@ def horizon_of(env: Any, horizon: int | None) -> int:
             f"or make the environment with gymnasium.make(..., max_episode_steps=...)"
         )
     return check_int(found, "horizon", 1)
+
+
+def stated_steps(env: Any) -> int | None:
+    """Return the largest number of steps that an environment states for an episode, or None.
+
+    Compiled environments have a horizon, and others may have a spec. A TimeLimit may shorten it.
+    """
+    inner = getattr(env, "unwrapped", env)
+    own = inner.horizon if isinstance(inner, (CompiledEnv, StoredEnv)) else None
+    return min([*([] if own is None else [own]), *time_limits(env)], default=None)
 
 
 def stated_range(env: Any) -> tuple[float, float] | None:

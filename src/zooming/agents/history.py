@@ -41,6 +41,7 @@ class Log:
         self.rule_episodes: list[int] = []  # from 1, see `Agent.warm_start`
         self.careful_episodes: list[int] = []  # from 1
         self.let_go: int | None = None  # the episode, from 1, after which the rule was let go
+        self.n_cut = 0  # episodes that went on when the agent's horizon ended them
         self.is_full = False  # the last kernel call returned because it needs more rows
 
 
@@ -53,7 +54,8 @@ class History:
     returns : array of float
         Return of each episode.
     n_balls : array of int
-        Active balls after each episode, summed over all steps.
+        Active balls after each episode, summed over all steps; cells for a `Planner`. For a
+        portfolio, such as `Auto`, the balls or cells of the agent that played the episode.
     agent : Agent, optional
         The agent that learned. It is not a copy and changes when it learns more.
     checkpoints : array of int, optional
@@ -126,7 +128,13 @@ class History:
         clipped = f", {self.n_clipped:,} rewards clipped" if self.n_clipped else ""
         mean = f"mean return of the last {len(tail)}: {tail.mean():.4f}"
         rule = f", {words}" if (words := self._rule_words()) else ""
-        return f"History({len(self)} episodes, {mean}, {self.n_balls[-1]} balls{clipped}{rule})"
+        count = f"{self.n_balls[-1]} {self._counted}"
+        return f"History({len(self)} episodes, {mean}, {count}{clipped}{rule})"
+
+    @property
+    def _counted(self) -> str:
+        """What `n_balls` counts, in words."""
+        return str(getattr(self.agent, "counted", "balls"))
 
     def _rule_words(self) -> str:
         """Return text on what a rule played and when it was let go. It is empty without a rule."""
@@ -147,7 +155,7 @@ class History:
             "episodes": f"{len(self):,}",
             f"mean return of the first {len(head)}": f"{head.mean():.4f}",
             f"mean return of the last {len(tail)}": f"{tail.mean():.4f}",
-            "active balls": f"{self.n_balls[-1]:,}",
+            f"active {self._counted}": f"{self.n_balls[-1]:,}",
         }
         if len(self.checkpoints):
             facts[f"value of the policy after {self.checkpoints[-1]:,}"] = (
@@ -159,7 +167,7 @@ class History:
             facts["warm start"] = words
         lines = [
             notebook.sparkline(self.returns, "return"),
-            notebook.sparkline(self.n_balls, "active balls"),
+            notebook.sparkline(self.n_balls, f"active {self._counted}"),
         ]
         return notebook.card("History", facts, lines)
 

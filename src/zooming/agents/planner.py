@@ -122,9 +122,9 @@ class Planner(Agent):
     ) -> None:
         """Keep one transition for the next plans. The arguments are those of `Agent.update`.
 
-        At the last step of the horizon, `terminated` is ignored: the horizon's end cannot be told
-        from a terminal state there, and steps pooled with the last one would learn that the next
-        state is terminal.
+        At the last step of the horizon, `terminated` is ignored, and the next state is kept: the
+        horizon's end cannot be told from a terminal state there, and steps pooled with the last
+        one would learn that the next state is terminal. The value of the last step is the same.
         """
         state, played, reward, after = self.checked_transition(
             step, observation, action, reward, next_observation
@@ -230,6 +230,8 @@ class Planner(Agent):
         is_smooth = (self.table.kinds == SMOOTH) & (self.table.units > 1)
         n_state = self.axes.n_state
         return bool(is_smooth[:n_state].any() and is_smooth[n_state:].any())
+
+    counted = "cells"
 
     @property
     def n_balls(self) -> int:

@@ -215,8 +215,17 @@ class LearnedPolicy(ABC):
 
     @property
     def n_balls(self) -> int:
-        """Number of active balls, summed over all steps."""
+        """Number of active balls, summed over all steps; `counted` names them.
+
+        A `Planner` counts the cells of its grid. A portfolio, such as `Auto`, counts those of the
+        agent that played last.
+        """
         return 0
+
+    @property
+    def counted(self) -> str:
+        """What `n_balls` counts, in words: balls, or cells."""
+        return "balls"
 
     def _no_estimate(self) -> ConfigurationError:
         return ConfigurationError(

@@ -221,6 +221,11 @@ class Portfolio(Delegate):
         return self.player.n_balls
 
     @property
+    def counted(self) -> str:
+        words = sorted({agent.counted for agent in self.agents})
+        return f"{' or '.join(words)} of its player"
+
+    @property
     def nbytes(self) -> int:
         """Memory of all agents in bytes."""
         own = self.choice.numbers, self.trend.windows, self.counts, self._total

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from zooming.agents import cards
 from zooming.agents.blocks import PLAYER
 from zooming.agents.ceilings import ceiling
+from zooming.agents.doubts import doubt_short_horizon
 from zooming.agents.status import in_words
 from zooming.agents.trend import STUCK
 
@@ -54,6 +55,7 @@ def unique_names(agents: Sequence[Agent]) -> list[str]:
 def portfolio_warnings(portfolio: Portfolio) -> list[str]:
     """Return sentences on what seems wrong, those of the agents included."""
     found = [] if portfolio.trend.has_improved() else [STUCK]
+    found += doubt_short_horizon(portfolio)  # a portfolio counts for its parts
     for agent in portfolio.agents:
         found += agent._warnings()
     return found

@@ -77,7 +77,7 @@ def learn(
         return pauses.final_history()
     agent.latest_run = pauses  # for `interrupted_history`, if an exception ends this call
     inner, twin = agent.env.unwrapped, None
-    with _progress(agent, episodes, progress_bar) as advance, _mark_learning(agent):
+    with _progress(agent, episodes, progress_bar) as advance, _mark_learning(agent, pauses.log):
         run: Any = (
             _Python(agent, pauses.log)
             if driver == "python" or not can_fuse
@@ -132,6 +132,7 @@ class _Fused:
             code = agent.play(self.env, self.crossing, log, last)
             seconds = time.perf_counter() - began
             finished = int(log.done[0]) - first
+            log.n_cut += finished * (agent.horizon < self.env.horizon)
             if code == kernels.BAD_REWARD:
                 raise agent.problem.bad_reward(int(log.trouble[0]), log.trouble[2])
             if code == kernels.BAD_STATE:
@@ -218,6 +219,7 @@ class _Python:
                 agent.n_balls,
                 step + 1,
             )
+            log.n_cut += not (terminated or truncated)
             log.done[0] = episode + 1
             advance(1)
             _stop_if_asked(agent)
@@ -243,10 +245,11 @@ def _check_takes_info(agent: Any) -> None:
 
 
 @contextmanager
-def _mark_learning(agent: Agent) -> Iterator[None]:
+def _mark_learning(agent: Agent, log: Log) -> Iterator[None]:
     """Mark the agent as learning inside the `with` block.
 
-    At the end of the block, the environment gets a copy of the generator that was used.
+    At the end of the block, the environment gets a copy of the generator that was used, and the
+    agent counts the episodes that its horizon has cut off.
     """
     inner = agent.env.unwrapped
     agent.learner = threading.get_ident()
@@ -254,6 +257,7 @@ def _mark_learning(agent: Agent) -> Iterator[None]:
         yield
     finally:
         agent.learner = 0
+        agent.n_cut += log.n_cut
         if isinstance(inner, CompiledEnv):
             inner.abandon()
         if agent.env_rng is not None:
@@ -291,7 +295,7 @@ def _progress(agent: Agent, episodes: int, shown: bool) -> Iterator[Advance]:
     columns = (
         TextColumn("{task.description}"), BarColumn(16), MofNCompleteColumn(),
         TextColumn("episodes"), TimeRemainingColumn(),
-        TextColumn("{task.fields[balls]:,} balls"),
+        TextColumn(f"{{task.fields[balls]:,}} {agent.counted}"),
     )  # fmt: skip
     with progress(*columns) as bar:
         task = bar.add_task(type(agent).__name__, total=episodes, balls=agent.n_balls)

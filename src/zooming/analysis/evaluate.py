@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import notebook
-from zooming.agents.agent import Agent
-from zooming.agents.env_facts import bad_step, check_env, name_of, reset
+from zooming.agents.env_facts import bad_step, name_of, reset
 from zooming.analysis.intervals import mean_interval
+from zooming.analysis.playable import as_policy
 from zooming.analysis.solve import check_solvable
 from zooming.analysis.state_grid import bad_transition, weigher
 from zooming.envs.compiled import CompiledEnv
@@ -19,7 +19,7 @@ from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.kernels.backups import spread_states
 from zooming.spaces.masks import has_mask
-from zooming.validation import check_int, short_repr
+from zooming.validation import check_int
 
 N_OUTCOMES = {1: 400, 2: 100, 3: 40}  # outcomes that replace a density, by number of state axes
 MOST_STATES = 20_000_000
@@ -77,24 +77,26 @@ class Evaluation:
 
 
 def evaluate(
-    agent: Agent,
+    agent: Any,
     env: Any = None,
     episodes: int = 1000,
     *,
     seed: int = 0,
     exact: bool = False,
     resolution: int | None = None,
+    horizon: int | None = None,
 ) -> Evaluation:
-    """Return the value of an agent's greedy policy (`predict`) from the environment's start.
+    """Return the value of a policy from the environment's start.
 
-    The agent does not learn from the evaluation.
+    An agent plays its greedy policy (`predict`), and does not learn from the evaluation.
 
     Parameters
     ----------
     agent
-        The agent.
+        An agent, a rule of a gallery problem, or a function `policy(step, observation)` that
+        returns an action, as for `warm_start` and `evaluate_on`.
     env
-        The environment; by default the agent's own.
+        The environment; by default the agent's own. A function needs one.
     episodes
         Number of sampled episodes, at least 2. Not used if `exact`.
     seed
@@ -105,6 +107,8 @@ def evaluate(
     resolution
         Number of outcomes per step that replace a density, at least 4. The default is 400, 100 or
         40 for 1, 2 or 3 state axes. Used only if `exact`.
+    horizon
+        Steps of an episode, for a function, if the environment does not say. Not for agents.
 
     Returns
     -------
@@ -114,7 +118,8 @@ def evaluate(
     Raises
     ------
     ConfigurationError
-        If there is no environment, an argument is invalid, or the value cannot be computed.
+        If there is no environment, the policy is neither an agent nor a function of step and
+        observation, an argument is invalid, or the value cannot be computed.
 
     Examples
     --------
@@ -124,20 +129,16 @@ def evaluate(
     >>> history = agent.learn(2000)
     >>> print(zooming.evaluate(agent, env, exact=True))
     4.7189 (4.7189 to 4.7189, computed)
+    >>> print(zooming.evaluate(lambda step, observation: [0.7], env, exact=True))
+    4.5561 (4.5561 to 4.5561, computed)
     """
-    if not hasattr(agent, "predict"):
-        raise ConfigurationError(
-            f"{short_repr(agent)} is not an agent; write evaluate(agent, env), the agent first. "
-            "The returns of a function are in its log: zooming.record(env, function, episodes)"
-        )
-    env = _env_of(agent) if env is None else env
-    check_env(env)
+    agent, env = as_policy(agent, env, horizon)
     if not exact:
         check_int(episodes, "episodes", 2)
         returns = _play(agent, env, episodes, seed)
         interval = mean_interval(returns)
         return Evaluation(interval.mean, interval.low, interval.high, False, returns)
-    inner = _check_computable(agent, env)
+    inner = _check_computable(env)
     n = N_OUTCOMES[inner.state_box.shape[0]] if resolution is None else resolution
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 4:
         raise ConfigurationError(
@@ -164,18 +165,7 @@ def evaluate(
     return Evaluation(mean, mean - half, mean + half, True, np.empty(0), n_drawn)
 
 
-def _env_of(agent: Agent) -> Any:
-    """Return the agent's environment. Raise ConfigurationError if it was loaded without one."""
-    if agent.env is None:
-        raise ConfigurationError(
-            f"this agent was loaded without its environment ({agent.env_name}); give one: "
-            "evaluate(agent, env), or load the "
-            f"agent with it: zooming.load(path, env=env)"
-        )
-    return agent.env
-
-
-def _check_computable(agent: Agent, env: Any) -> CompiledEnv:
+def _check_computable(env: Any) -> CompiledEnv:
     """Return the compiled environment inside `env`.
 
     Raise ConfigurationError if the value of a policy cannot be computed there.
@@ -194,7 +184,7 @@ def _advise_resolution(env: CompiledEnv, step: int, n_outcomes: int) -> str:
     return "Give a smaller resolution=, at least 4. " if can_be_fewer else ""
 
 
-def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float64]:
+def _play(agent: Any, env: Any, episodes: int, seed: int) -> NDArray[np.float64]:
     """Play episodes with the greedy policy and return their returns."""
     returns = np.zeros(episodes)
     for episode in range(episodes):
@@ -215,18 +205,22 @@ def _play(agent: Agent, env: Any, episodes: int, seed: int) -> NDArray[np.float6
 
 
 def _predict(
-    agent: Agent, env: Any, observation: Any, state: Any, info: Any = None
+    agent: Any, env: Any, observation: Any, state: Any, info: Any = None
 ) -> tuple[Any, Any]:
     """Call `agent.predict`. Errors name this environment, not the one that the agent learned on."""
     try:
-        return agent.predict(observation, state=state, info=info)
+        action, after = agent.predict(observation, state=state, info=info)
+        return action, after
     except ZoomingError as error:
-        said = str(error).removeprefix(f"{agent.env_name}, ")
-        raise type(error)(f"{name_of(env)}, {said} (the agent is for {agent.env_name})") from error
+        learned_on = getattr(agent, "env_name", None)
+        if learned_on is None:  # a function
+            raise
+        said = str(error).removeprefix(f"{learned_on}, ")
+        raise type(error)(f"{name_of(env)}, {said} (the agent is for {learned_on})") from error
 
 
 def _policy_value(
-    agent: Agent,
+    agent: Any,
     env: CompiledEnv,
     n_outcomes: int,
     states: NDArray[np.float64],

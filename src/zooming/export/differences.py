@@ -12,8 +12,15 @@ from zooming import notebook
 from zooming.errors import ConfigurationError
 from zooming.export.evidence import gather, weigh
 from zooming.export.played import Measured, SwitchedPolicy, difference, play
-from zooming.export.policy_rules import align, side_text
-from zooming.export.regions import contain, greedy_actions, merge, policy_regions, whole_states
+from zooming.export.regions import (
+    category_ends,
+    contain,
+    greedy_actions,
+    merge,
+    policy_regions,
+    whole_states,
+)
+from zooming.export.rule_words import align, side_text
 from zooming.export.simplify import scale_actions, simplify
 
 MOST_MEASURED = 8  # regions whose worth is measured by itself, those with the most weight
@@ -72,6 +79,7 @@ class Differences:
     state_names: tuple[str, ...]
     action_names: tuple[str, ...]
     is_whole: tuple[bool, ...]  # of each state axis
+    categories: tuple[tuple[int, int] | None, ...]  # (first, last) of each axis that has some
 
     def __len__(self) -> int:
         return len(self.regions)
@@ -132,7 +140,7 @@ class Differences:
         head += [f"{name} of {who}" for who in "ab" for name in self.action_names]
         rows = []
         for one in self.regions:
-            sides = zip(one.low, one.high, self.is_whole, strict=True)
+            sides = zip(one.low, one.high, self.is_whole, self.categories, strict=True)
             row = [str(one.step), *(side_text(*side) for side in sides)]
             row += [f"{x:.4g}" for x in (*one.action, *one.other_action)]
             worth = one.worth
@@ -169,7 +177,7 @@ def compare(
         tuple(found), worth, is_sampled,
         f"a: {_name(agent)}; b: {_name(other)}; on {agent.env_name}",
         tuple(agent.axes.names[:n_state]), tuple(agent.axes.names[n_state:]),
-        tuple(whole_states(agent.axes).tolist()),
+        tuple(whole_states(agent.axes).tolist()), category_ends(agent.axes),
     )  # fmt: skip
 
 

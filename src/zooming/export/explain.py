@@ -13,7 +13,14 @@ from zooming.export.evidence import gather, weigh
 from zooming.export.forms import about
 from zooming.export.played import Measured, RulePolicy, default_episodes, difference, play
 from zooming.export.policy_rules import PolicyRule, Rules, make_rules
-from zooming.export.regions import Regions, contain, merge, policy_regions, whole_states
+from zooming.export.regions import (
+    Regions,
+    category_ends,
+    contain,
+    merge,
+    policy_regions,
+    whole_states,
+)
 from zooming.export.simplify import scale_actions, simplify
 from zooming.validation import Floats, check_int, count_noun
 
@@ -120,7 +127,7 @@ def explain(
     return Rules(
         tuple(rules), n_regions, loss, text, is_sampled, about(agent),
         tuple(agent.axes.names[:n_state]), tuple(agent.axes.names[n_state:]),
-        tuple(whole_states(agent.axes).tolist()), policy, regions,
+        tuple(whole_states(agent.axes).tolist()), category_ends(agent.axes), policy, regions,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from zooming.export.decision_tree import tree_of
 from zooming.export.forms import head_of
 from zooming.export.played import Measured, RulePolicy
 from zooming.export.regions import Regions
+from zooming.export.rule_words import align, side_text
 from zooming.export.write import export_policy
 from zooming.validation import Floats, count_noun
 
@@ -104,6 +105,7 @@ class Rules:
     state_names: tuple[str, ...]
     action_names: tuple[str, ...]
     is_whole: tuple[bool, ...]  # of each state axis
+    categories: tuple[tuple[int, int] | None, ...]  # (first, last) of each axis that has some
     policy: RulePolicy = field(repr=False)
     regions: Mapping[int, Regions] = field(repr=False)  # of each step, for pictures
 
@@ -225,7 +227,7 @@ class Rules:
         head = [*(["step"] if several else []), *self.state_names, *self.action_names]
         rows = []
         for rule in self.rules:
-            sides = zip(rule.low, rule.high, self.is_whole, strict=True)
+            sides = zip(rule.low, rule.high, self.is_whole, self.categories, strict=True)
             row = [*([str(rule.step)] if several else []), *(side_text(*side) for side in sides)]
             row += [f"{round(x, 12):.4g}" for x in rule.action]  # not 2e-15 after interpolating
             row += ["" if rule.value is None else f"{rule.value:.4g}"]
@@ -233,38 +235,6 @@ class Rules:
             row += ["" if rule.share is None else f"{rule.share:.0%}", rule.sure]
             rows.append(row)
         return [*head, "value", "visits", "share", "sure"], rows
-
-
-def side_text(low: float, high: float, is_whole: bool) -> str:
-    """Return the range of one axis as text.
-
-    >>> side_text(-np.inf, 0.25, False), side_text(0.25, 0.5, False), side_text(0.5, np.inf, False)
-    ('below 0.25', '0.25 to 0.5', 'from 0.5')
-    >>> side_text(1.5, 4.5, True), side_text(1.5, 2.5, True), side_text(-np.inf, 2.5, True)
-    ('2 to 4', '2', 'up to 2')
-    """
-    if low == -np.inf and high == np.inf:
-        return "any"
-    if is_whole:
-        low, high = np.ceil(low), np.ceil(high) - 1
-        if low == high:
-            return f"{low:g}"
-        return f"up to {high:g}" if low == -np.inf else _range_text(low, high)
-    return f"below {high:.4g}" if low == -np.inf else _range_text(low, high)
-
-
-def _range_text(low: float, high: float) -> str:
-    return f"from {low:.4g}" if high == np.inf else f"{low:.4g} to {high:.4g}"
-
-
-def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the rows of a table as lines with aligned columns.
-
-    >>> align([["a", "b"], ["long", "c"]])
-    ['  a     b', '  long  c']
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def make_rules(

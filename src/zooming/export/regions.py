@@ -14,7 +14,7 @@ from zooming.export.forms import recommended
 from zooming.kernels import ATOMS, LOW, WIDTH
 from zooming.partitions.borders import bin_borders, in_units
 from zooming.partitions.cells import CellTable
-from zooming.spaces.flatten import INTERVAL
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL
 from zooming.validation import Floats
 
 Ints = NDArray[np.int64]
@@ -95,6 +95,14 @@ def has_boxes(agent: Any) -> bool:
 def whole_states(axes: Any) -> NDArray[np.bool_]:
     """Return a mask of the state axes that have integers only."""
     return np.array([kind != INTERVAL for kind in axes.kinds[: axes.n_state]])
+
+
+def category_ends(axes: Any) -> tuple[tuple[int, int] | None, ...]:
+    """Return (first, last) value of each state axis of categories, and None for other axes."""
+    return tuple(
+        (int(axes.low[i]), int(axes.high[i])) if axes.kinds[i] == CATEGORICAL else None
+        for i in range(axes.n_state)
+    )
 
 
 def volumes(low: Floats, high: Floats, first: Floats, last: Floats) -> Floats:

@@ -48,6 +48,11 @@ def policy(
     per step and action axis. The title says where the other state axes are cut. Colors are pale
     where the ball of the action has fewer than ten visits.
 
+    States that hardly ever occur are gray: within 5 % of each drawn axis there was not one visit,
+    over one state axis at none of the drawn steps. `Planner` and `Auto` know their visits. Other
+    agents count them by balls, so a visit is spread evenly over its ball. `MetricQ` and heuristics
+    do not know them, so nothing is gray.
+
     Parameters
     ----------
     agent : Agent
@@ -112,7 +117,9 @@ def policy(
     most = MOST_VALUES[len(across)]
     places = [axis_values(states, i, end, n, most) for i, end in zip(across, ends, strict=True)]
     cuts = [states.cut(across, at, default_state(agent, step, states)) for step in chosen]
-    drawn = [Shown(agent, step, cut, places, info) for step, cut in zip(chosen, cuts, strict=True)]
+    drawn = [
+        Shown(agent, step, cut, places, ends, info) for step, cut in zip(chosen, cuts, strict=True)
+    ]
     picture = Picture(
         view, space.n_state, across, actions, drawn, ends, names, optimal, agent.horizon
     )

@@ -31,6 +31,7 @@ from zooming.plots.policy_axes import (
     draw_dashes,
     grid,
 )
+from zooming.plots.policy_visits import SHADE, UNSEEN, have_visits, shade_unseen
 from zooming.validation import Floats
 
 
@@ -42,6 +43,7 @@ class Shown:
     step: int
     cut: Cut
     places: list[Floats]
+    ends: list[tuple[float, float]]
     info: Callable[[Any], Mapping[str, Any]] | None
 
     def __post_init__(self) -> None:
@@ -52,6 +54,8 @@ class Shown:
         steps = np.full(len(self.states), self.step)
         played = self.agent.predict(space.states.shaped(self.states), state=steps, info=infos)[0]
         self.actions = space.actions.batch(played, "action")[0]
+        seen = have_visits(self.agent, self.step, self.cut, self.places, self.ends)
+        self.is_seen = np.ones(len(self.states), bool) if seen is None else seen
         self.is_pale = np.zeros(len(self.states), bool)
         if type(self.agent).visits is not Agent.visits:
             pairs = zip(one_each, self.actions, strict=True)
@@ -144,16 +148,20 @@ class Picture:
             ax.plot(x, np.where(near, played, np.nan), alpha=FAINT, **look)
             ax.plot(x, np.where(pale, np.nan, played), label=name, **look)
         beyond = 0.5 if is_whole else 0.0
+        reach = left - beyond, right + beyond
+        is_seen = np.any([drawn.is_seen for drawn in self.drawn], axis=0)
+        shade_unseen(ax, cell_borders(self.drawn[0].places[0], reach), is_seen)
         low, high = self._span(action)
         margin = 0.02 * (high - low)  # keeps a line at the border visible
-        ax.set(xlim=(left - beyond, right + beyond), ylim=(low - margin, high + margin))
+        ax.set(xlim=reach, ylim=(low - margin, high + margin))
         ax.set(xlabel=axis_label(self.view.names, i), ylabel=axis_label(self.view.names, action))
         set_ticks(ax.xaxis, self.view, i, self.value_names)
         set_ticks(ax.yaxis, self.view, action, self.value_names)
         if has_dashes:
             for border in np.arange(left + 0.5, right):
                 ax.axvline(border, color="0.9", linewidth=0.6, zorder=0)
-        handles = ax.get_legend_handles_labels()[0]
+        shown = ax.get_legend_handles_labels()
+        handles = [one for one, label in zip(*shown, strict=True) if label != UNSEEN]
         if self.optimal is not None:
             look = (
                 {"marker": "o", "markerfacecolor": "none", "linestyle": "none"}
@@ -163,6 +171,7 @@ class Picture:
             handles += ax.plot([], [], color=GRAY, linewidth=0.9, label="optimal", **look)
         if any(drawn.is_pale.any() for drawn in self.drawn):
             handles += ax.plot([], [], color=GRAY, alpha=FAINT, label=f"under {FEW_VISITS} visits")
+        handles += [one for one, label in zip(*shown, strict=True) if label == UNSEEN]
         ax.legend(
             handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5)
         )  # outside: lines may be anywhere
@@ -205,14 +214,14 @@ class Picture:
             bar = add_colorbar(mesh, list(found[r]), axis_label(self.view.names, action))
             if ticks is not None:
                 bar.set_ticks(ticks[0], labels=ticks[1])
-        pale = f"pale: under {FEW_VISITS} visits"
+        notes = [f"pale: under {FEW_VISITS} visits"] if is_pale else []
+        notes += [] if all(drawn.is_seen.all() for drawn in self.drawn) else [f"gray: {UNSEEN}"]
         if ax is None:
-            found[0, 0].figure.suptitle(
-                f"policy{self.part}{f'; {pale}' if is_pale else ''}", fontsize=10
-            )
-        elif is_pale:  # the caller's figure may have its own title
+            text = "; ".join([f"policy{self.part}", *notes])
+            found[0, 0].figure.suptitle(text, fontsize=10)
+        elif notes:  # the caller's figure may have its own title
             below = found[-1, len(self.drawn) // 2]
-            below.set_xlabel(f"{below.get_xlabel()}\n{pale}")
+            below.set_xlabel(f"{below.get_xlabel()}\n{'; '.join(notes)}")
         return found
 
     def _map(self, ax: Any, drawn: Shown, action: int, kind: str, **look: Any) -> Any:
@@ -231,11 +240,12 @@ class Picture:
         x, y = (cell_borders(place, end) for place, end in zip(places, self._reach(), strict=True))
         shape = len(places[0]), len(places[1])
         mesh = ax.pcolormesh(x, y, values.reshape(shape).T, rasterized=True, **look)
-        if kind != "optimal" and drawn.is_pale.any():
-            veil = np.ma.masked_where(~drawn.is_pale, np.ones(drawn.is_pale.shape)).reshape(shape).T
-            ax.pcolormesh(
-                x, y, veil, cmap=ListedColormap(["white"]), alpha=1 - 1.6 * FAINT, rasterized=True
-            )
+        veils = (drawn.is_pale, "white", 1 - 1.6 * FAINT), (~drawn.is_seen, SHADE, 1.0)
+        for is_veiled, color, alpha in veils if kind != "optimal" else ():
+            if is_veiled.any():
+                veil = np.ma.masked_where(~is_veiled, np.ones(is_veiled.shape)).reshape(shape).T
+                shade = ListedColormap([color])
+                ax.pcolormesh(x, y, veil, cmap=shade, alpha=alpha, rasterized=True)
         ax.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
         set_ticks(ax.xaxis, self.view, self.across[0], self.value_names)
         set_ticks(ax.yaxis, self.view, self.across[1], self.value_names)

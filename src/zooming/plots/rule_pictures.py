@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zooming.errors import ConfigurationError
+from zooming.partitions.cuts import view_of
 from zooming.partitions.view import some_steps
 from zooming.plots.look import COLORS, GRAY, drawing, panels
-from zooming.plots.partitions import add_colorbar, axis_label
+from zooming.plots.partitions import add_colorbar, axis_label, set_ticks
 from zooming.validation import count_noun
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def rules(found: Rules, step: int | None = None, ax: Any = None) -> Any:
     Over one state axis, each rule is a bar at the height of its action. A thin line shows the
     policy that the rules replace. Over more state axes, each rule is a box in the plane of the
     first two axes, with its action as number and color. The other axes are cut in their middle.
-    Rules that the agent is less sure of are paler.
+    Rules that the agent is less sure of are paler. Ticks of integers and categories are integers.
 
     Parameters
     ----------
@@ -56,11 +57,14 @@ def rules(found: Rules, step: int | None = None, ax: Any = None) -> Any:
     >>> ax.get_title()
     'step 0: 1 rule'
     """
+    from matplotlib.ticker import MaxNLocator
+
     if step is not None and step not in found.steps:
         raise ConfigurationError(f"step={step} is not among the explained steps {found.steps}")
     steps = [found.steps[i] for i in some_steps(len(found.steps), MOST_STEPS_DRAWN)]
     steps = steps if step is None else [step]
     n_rows, is_flat = len(found.action_names), len(found.state_names) == 1
+    view = view_of(found.policy.agent.axes)
     axes = panels(ax, n_rows, len(steps), (3.8, 2.9) if len(steps) == 1 else (2.7, 2.4))
     for r in range(n_rows):
         span = _span(found, steps, r)
@@ -69,6 +73,10 @@ def rules(found: Rules, step: int | None = None, ax: Any = None) -> Any:
             with drawing(axes[r, k], boxed=True) as one:
                 draw = _draw_bars if is_flat else _draw_boxes
                 drawn = draw(one, found, h, own, r, span)
+                ends = {"xlim": one.get_xlim(), "ylim": one.get_ylim()}
+                set_ticks(one.xaxis, view, 0, None)
+                set_ticks(one.yaxis, view, 1 + r if is_flat else 1, None)
+                one.set(**ends)  # ticks may have widened them
                 title = f"step {h}: {count_noun(len(own), 'rule')}"
                 one.set_title(title if r == 0 else "")
                 one.set_xlabel(axis_label(found.state_names, 0) if r == n_rows - 1 else "")
@@ -79,7 +87,9 @@ def rules(found: Rules, step: int | None = None, ax: Any = None) -> Any:
                 )
                 one.set_ylabel(up if k == 0 else "")
         if not is_flat:
-            add_colorbar(drawn, list(axes[r]), axis_label(found.action_names, r))
+            bar = add_colorbar(drawn, list(axes[r]), axis_label(found.action_names, r))
+            if view.is_whole[len(found.state_names) + r]:
+                bar.set_ticks(MaxNLocator(nbins=8, integer=True))
     if any(rule.sure in OPACITY for rule in found.rules):
         below = axes[-1, len(steps) // 2]
         below.set_xlabel(f"{below.get_xlabel()}\n{PALE}")

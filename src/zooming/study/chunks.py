@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -75,12 +76,14 @@ class Chunk:
 
     def run(self, n_threads: int = 1) -> dict[str, NDArray[Any]]:
         """Train the agents. Return totals per run, and curves per run and checkpoint."""
-        return self.measure(self.learn(n_threads))
+        return self.measure(self.learn(n_threads)[0])
 
-    def learn(self, n_threads: int = 1) -> list[tuple[History, list[float]]]:
-        """Train the agents.
+    def learn(self, n_threads: int = 1) -> tuple[list[tuple[History, list[float]]], float]:
+        """Train the agents. Return (runs, processor seconds of learning in all runs).
 
-        Return the histories and, if asked for, the exact values of the policies.
+        A run is its history and, if asked for, the exact values of its policies. Learning is timed
+        in the runs that are not valued, if there are some: values take longer than a run, and
+        pauses for them make it slower.
         """
         run_seeds = [
             seeds.derive_seed(self.entropy, f"{self.stream} {i}")
@@ -93,10 +96,16 @@ class Chunk:
                 learn_valued(make(self.problem.make(), seed), env, self.episodes)
                 for seed in run_seeds[: self.n_valued]
             ]
+            began = time.process_time()
             others = learn_many(
                 make, env, run_seeds[self.n_valued :], self.episodes, n_workers=n_threads
             )
-        return [*valued, *((history, list[float]()) for history in others)]
+            seconds = time.process_time() - began
+        runs = [(history, values) for history, values, _ in valued]
+        runs += [(history, list[float]()) for history in others]
+        if not others:
+            return runs, sum(one for *_, one in valued)
+        return runs, seconds * len(runs) / len(others)
 
     def measure(self, runs: list[tuple[History, list[float]]]) -> dict[str, NDArray[Any]]:
         """Return the arrays of the chunk, computed from the output of `learn`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -26,20 +27,23 @@ def checkpoint_episodes(episodes: int, n: int = N_CHECKPOINTS) -> NDArray[np.int
     return np.unique(np.round(np.concatenate([even, early])).astype(np.int64))
 
 
-def learn_valued(agent: Agent, env: Any, episodes: int) -> tuple[History, list[float]]:
+def learn_valued(agent: Agent, env: Any, episodes: int) -> tuple[History, list[float], float]:
     """Train an agent, and value its policy exactly on `env` at N_VALUES checkpoints.
 
-    The history equals that of `agent.learn(episodes)`. The list of values is empty if the policy
-    cannot be valued exactly.
+    Return (history, values, processor seconds of learning). The history equals that of
+    `agent.learn(episodes)`. The list of values is empty if the policy cannot be valued exactly.
     """
+    seconds = 0.0
     resolution = N_OUTCOMES if env.observation_space.shape == (1,) else None
     history, values, is_valued = History(np.empty(0), np.empty(0, np.int64)), list[float](), True
     for episode in checkpoint_episodes(episodes, N_VALUES).tolist():
+        began = time.process_time()
         history += agent.learn(episode - agent.n_episodes)
+        seconds += time.process_time() - began
         try:
             if is_valued:
                 found = evaluate(agent, env, exact=True, resolution=resolution)
                 values.append(float(found.mean))
         except (ZoomingError, TypeError):
             values, is_valued = [], False
-    return history, values
+    return history, values, seconds

@@ -9,7 +9,6 @@ import logging
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -68,9 +67,7 @@ def _run(chunk: Chunk, folders: Sequence[str] = ()) -> tuple[dict[str, NDArray[A
     if kind not in _WARM:
         _WARM.add(kind)
         chunk.warm_up()
-    began = time.process_time()
-    runs = chunk.learn()
-    seconds = time.process_time() - began
+    runs, seconds = chunk.learn()
     return chunk.measure(runs), seconds
 
 

@@ -33,7 +33,7 @@ class Row:
     n_balls, nbytes
         Mean number of balls and mean memory of the agent after a run.
     seconds
-        Mean processor time of learning in a run.
+        Mean processor time of learning in a run, without the exact values of policies.
     n_clipped
         Mean number of clipped rewards in a run.
     """
@@ -54,11 +54,7 @@ class Row:
 
 def summarize(store: Store, optima: Optima) -> list[Row]:
     """Return one row per problem and agent for a store whose chunks are complete."""
-    configuration = store.configuration
-    timings, seconds = store.seconds(), dict[tuple[str, str], float]()
-    for chunk in configuration.chunks():
-        key = chunk.problem.name, chunk.agent.label
-        seconds[key] = seconds.get(key, 0.0) + timings.get(chunk.name, float("nan"))
+    configuration, seconds = store.configuration, seconds_per_run(store)
     rows = []
     for problem in configuration.problems:
         first = store.runs(problem, configuration.agents[0])["total_return"]
@@ -81,8 +77,20 @@ def summarize(store: Store, optima: Optima) -> list[Row]:
                     None if regret is None else float(regret.mean()),
                     float(a["n_balls"].mean()),
                     float(a["nbytes"].mean()),
-                    seconds[problem.name, agent.label] / len(a["total_return"]),
+                    seconds[problem.name, agent.label],
                     float(a["n_clipped"].mean()),
                 )
             )
     return rows
+
+
+def seconds_per_run(store: Store) -> dict[tuple[str, str], float]:
+    """Return {(problem, agent's label): mean processor seconds of learning in a run}.
+
+    A time is NaN if that of a chunk is not known.
+    """
+    timings, found = store.seconds(), dict[tuple[str, str], float]()
+    for chunk in store.configuration.chunks():
+        key = chunk.problem.name, chunk.agent.label
+        found[key] = found.get(key, 0.0) + timings.get(chunk.name, float("nan"))
+    return {key: total / store.configuration.n_seeds for key, total in found.items()}

@@ -58,7 +58,8 @@ def audit(
     Raises
     ------
     ConfigurationError
-        If the agent has no balls, or `optimal` is for another horizon.
+        If the agent is of another class, also if it has cells or balls of its own kind, or
+        `optimal` is for another horizon.
 
     Examples
     --------
@@ -69,10 +70,7 @@ def audit(
     True
     """
     if not isinstance(agent, QLearner):
-        raise ConfigurationError(
-            f"{type(agent).__name__} keeps no balls, so there is nothing to audit; AdaptiveQ, "
-            "NetQ and MetricQ do"
-        )
+        raise ConfigurationError(_why_not(agent))
     if isinstance(agent, (TreeQ, SinglePartitionQ, RandomizedQ, NetMB, AdaptiveMB)):
         raise ConfigurationError(
             f"{type(agent).__name__} has a rule of its own, to which no lemma of the paper "
@@ -90,3 +88,16 @@ def audit(
     if isinstance(agent, MetricQ):
         return audit_balls(agent, optimal, n_points, seed)
     return audit_boxes(agent, optimal, n_points, seed)
+
+
+def _why_not(agent: Agent) -> str:
+    """Return why an agent that is not a `QLearner` cannot be audited, and what can be."""
+    name, can = type(agent).__name__, "AdaptiveQ, NetQ and MetricQ can be audited"
+    if not getattr(agent, "n_balls", 0):
+        return f"{name} keeps no balls, so there is nothing to audit; {can}"
+    if getattr(agent, "safe_agents", []):
+        can = f"its safe agent can be audited: zooming.audit(agent.safe_agents[0]). Also {can}"
+    return (
+        f"{name} cannot be audited: its n_balls counts the {agent.counted}, to which no lemma of "
+        f"the paper applies; {can}"
+    )

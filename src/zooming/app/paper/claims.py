@@ -247,7 +247,8 @@ class NetFallsShort(Claim):
 class SavesTime(Claim):
     """Claim: a run of the adaptive agent takes less processor time than a run of the net.
 
-    Both use the same kernels.
+    Both use the same kernels. Some runs are trained again, one at a time, for an interval. The
+    claim is undecided if the mean times of the study, which the report shows, say the opposite.
     """
 
     source: str = "section 4.1"
@@ -260,8 +261,16 @@ class SavesTime(Claim):
         )
         times = mean_interval(np.log2(theirs / ours))
         mean, low, high = (2**bound for bound in (times.mean, times.low, times.high))
-        finding = f"A run of the net takes {mean:.2f} ({low:.2f} to {high:.2f}) times as long."
-        return Verdict("the adaptive agent saves time.", sign(times), finding, self.source)
+        finding = (
+            f"A run of the net takes {mean:.2f} ({low:.2f} to {high:.2f}) times as long, in "
+            f"{len(runs)} runs that were trained again, one at a time"
+        )
+        holds, known = sign(times), evidence.seconds
+        ratio = known.get("net", np.nan) / (known.get("adaptive") or np.nan)
+        if np.isfinite(ratio):
+            finding += f"; by the ms a run of the whole study, {ratio:.2f} times as long"
+            holds = holds if holds is (ratio > 1) else None
+        return Verdict("the adaptive agent saves time.", holds, f"{finding}.", self.source)
 
 
 def _learning_text(evidence: Evidence, name: str) -> str:

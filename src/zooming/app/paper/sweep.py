@@ -8,7 +8,7 @@ nets. Here scales go down to 0, which means no bonus.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ from zooming.app.paper.figures import Figure
 from zooming.plots.curve_data import Runs, read_study
 from zooming.study.grid_search import GridSearch
 from zooming.study.problems import AgentChoice
+from zooming.study.store import Store
 from zooming.study.study import Study, run_all
+from zooming.study.summary import seconds_per_run
 from zooming.study.tune import PAPERS_SCALES
 
 ADAPTIVE, NET = "adaptive", "net"
@@ -47,6 +49,8 @@ class Evidence:
     optimal: Optimal
     choices: dict[str, AgentChoice]
     entropy: int
+    # Mean processor time of a run, by agent: the report's "ms a run".
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def agent(self, name: str, run: int, env: Any = None) -> Agent:
         """Return the untrained agent of one evaluation run, on `env` if it is given."""
@@ -124,6 +128,7 @@ def sweep(
     found = []
     for figure, chosen in choices.items():
         by_label = read_study(folder / "evaluation" / figure.problem)
+        times = seconds_per_run(Store.of_folder(folder / "evaluation" / figure.problem))
         scores = grids[figure].scores(folder / "tuning" / figure.problem)
         optimal = figure.preset.optimal(optimum)
         assert optimal is not None, "every problem of the paper can be solved"
@@ -140,6 +145,7 @@ def sweep(
                 optimal,
                 chosen,
                 entropy,
+                {name: times[figure.problem, choice.label] for name, choice in chosen.items()},
             )
         )
     return found

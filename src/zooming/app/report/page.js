@@ -50,7 +50,8 @@ function summary() {
     (valued ? `Expected regret is that of the greedy policies, by their exact values at checkpoints of ${nValued()} runs; exploration is not in it. ` : "") +
     (unsolved ? "Mean return: of all episodes, where no optimum is known to have regret against. " : "") +
     "The best is bold if the 95 % interval of its difference to each other agent, paired by seed, excludes 0. " +
-    "The advantage is over a problem's first agent, per episode over all episodes, paired by seed.";
+    "The advantage is over a problem's first agent, per episode over all episodes, paired by seed. " +
+    "Ms a run is the mean processor time of learning in the study; exact values of policies are not in it.";
   const clipped = data.problems.flatMap((problem) => problem.agents.filter((agent) => agent.n_clipped)
     .map((agent) => `${problem.name}, ${agent.name}: ${agent.n_clipped.toLocaleString("en-US", { maximumFractionDigits: 1 })} rewards per run were clipped to the reward range.`));
   at("clipped").hidden = !clipped.length;

@@ -8,8 +8,9 @@ import numpy as np
 
 from zooming.agents.env_facts import reset
 from zooming.agents.own_policy import own_policy
+from zooming.agents.visit_shares import spread_visits
 from zooming.errors import ConfigurationError
-from zooming.export.evidence import gather, spread_visits, weigh
+from zooming.export.evidence import gather, weigh
 from zooming.export.forms import about, recommended
 from zooming.export.json_document import json_content
 from zooming.export.regions import Regions, policy_regions, volumes, whole_states

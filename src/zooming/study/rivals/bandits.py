@@ -119,6 +119,8 @@ class BanditAgent(LibraryAgent):
                 )
         return np.repeat(self._last[None], len(steps), axis=0)
 
+    counted = "nodes"
+
     @property
     def n_balls(self) -> int:
         """Number of tree nodes (POO: of all its trees), or of active balls for Zooming."""

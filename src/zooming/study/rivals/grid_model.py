@@ -98,6 +98,8 @@ class GridModel(Delegate):
         """Number of rewards that were clipped."""
         return self.model.n_clipped
 
+    counted = "cells"
+
     @property
     def n_balls(self) -> int:
         """Number of cells of states and actions, summed over all steps."""

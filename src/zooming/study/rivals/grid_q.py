@@ -120,6 +120,8 @@ class GridQ(Rival):
         found: Floats = self.actions.actions[best]
         return found
 
+    counted = "cells"
+
     @property
     def n_balls(self) -> int:
         """Number of entries of the table."""
