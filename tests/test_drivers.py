@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import zooming
 from helpers import OPTIONS, knowledge, stock_env
 from zooming import kernels
-from zooming.agents import stepping
+from zooming.agents import seeds, stepping
 
 pytestmark = pytest.mark.kernels
 
@@ -467,3 +467,20 @@ def test_adding_a_seed_changes_no_other():
         zooming.learn_many(zooming.AdaptiveQ, env, seeds, 50) for seeds in ([4], [3, 4, 5])
     )
     assert few[0].returns.tobytes() == more[1].returns.tobytes()
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("kind", [np.random.PCG64, np.random.MT19937])
+def test_a_copied_generator_draws_and_spawns_what_the_original_does(kind):
+    generator = np.random.Generator(kind(np.random.SeedSequence(7, spawn_key=(3,))))
+    generator.spawn(2)
+    generator.integers(5, dtype=np.uint32)  # leaves half of 64 random bits for the next call
+    twins = [seeds.copy_generator(generator) for _ in range(2)]
+    drawn = [(one.integers(9, size=3, dtype=np.uint32), one.random(4)) for one in twins]
+    spawned = [one.spawn(1)[0].random() for one in twins]
+    assert spawned[0] == spawned[1] == generator.spawn(1)[0].random()
+    for integers, numbers in drawn[1:]:
+        assert (integers == drawn[0][0]).all()
+        assert (numbers == drawn[0][1]).all()
+    assert (generator.integers(9, size=3, dtype=np.uint32) == drawn[0][0]).all()
+    assert (generator.random(4) == drawn[0][1]).all()

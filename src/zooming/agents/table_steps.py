@@ -9,13 +9,13 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from numpy import empty
 
-from zooming import kernels
 from zooming.agents.clipping import count_clipped
 from zooming.agents.core import TIES
 from zooming.agents.doubling import restart_if_due
 from zooming.agents.table_policy import select, value_at
+from zooming.kernels import BAD_STATE, DUE, FINE, WRONG_SIZE
 from zooming.spaces.masks import has_mask
 
 if TYPE_CHECKING:
@@ -40,16 +40,16 @@ def choose_action(
         rule = int(table.core["action_rule"][0])
         action, _ = select(agent, table, step, state, TIES[agent.ties], rule, allowed)
         return axes.shaped_action(action)
-    action = np.empty(axes.n_action)
+    action = empty(axes.n_action)
     flat = observation if axes.has_plain_states else agent.problem.flat_state(step, observation)
     try:
         code = table.act(step, flat, action, keeps)
     except (TypeError, ValueError):  # not a float64 vector: convert it below
-        code = kernels.WRONG_SIZE
-    if code != kernels.FINE:
+        code = WRONG_SIZE
+    if code != FINE:
         state = agent.problem.flat_state(step, observation)
         code = table.act(step, state, action, keeps)
-        if code != kernels.FINE:
+        if code != FINE:
             raise agent.problem.bad_point(step, table.payload, state)
     return action if axes.has_plain_actions else axes.shaped_action(action)
 
@@ -89,14 +89,14 @@ def learn_step(
     try:
         code = agent.table.update(step, state, played, reward, after, terminated, next_value)
     except (TypeError, ValueError):  # not float64 vectors: convert them below
-        code = kernels.WRONG_SIZE
-    if code == kernels.WRONG_SIZE or code == kernels.BAD_STATE:
+        code = WRONG_SIZE
+    if code != FINE and code != DUE:
         state, played = problem.flat_state(step, observation), problem.flat_action(step, action)
         after = problem.flat_state(step, next_observation, "next ")
         code = agent.table.update(step, state, played, reward, after, bool(terminated), next_value)
-        if code == kernels.BAD_STATE:
+        if code == BAD_STATE:
             raise problem.bad_point(step, agent.table.payload, state, played, after)
     if is_clipped:
         count_clipped(agent)
-    if code == kernels.DUE:
+    if code == DUE:
         agent.table.split(agent.table.payload)

@@ -6,7 +6,6 @@ bit.
 
 from __future__ import annotations
 
-import copy
 import sys
 import threading
 import time
@@ -38,6 +37,7 @@ DRIVERS = ("auto", "fused", "python")
 _CHUNK_SECONDS = 0.1  # longest kernel call between checks for Ctrl-C and the progress bar
 
 _FIRST_CHUNK = 100  # steps of the first kernel call, whose speed is unknown
+_GROWTH = 8  # largest ratio of one kernel call to the next, since steps become slower
 
 Advance = Callable[[int], None]
 
@@ -89,7 +89,7 @@ def learn(
             run.play(pauses.next_pause(), advance)
             if pauses.callbacks or pauses.stops:
                 if twin is None:
-                    twin = copy.deepcopy(agent.env_rng)
+                    twin = seeds.copy_generator(agent.env_rng)
                 # A copy of the generator: callbacks cannot change the next episode.
                 inner.np_random = twin
                 pauses.take()
@@ -143,9 +143,8 @@ class _Fused:
             warn_of_clipping(agent)
             log.is_full = code == kernels.FULL
             if finished == self.chunk:
-                self.chunk = max(
-                    1, min(2 * finished, int(finished * _CHUNK_SECONDS / max(seconds, 1e-9)) + 1)
-                )
+                growth = min(_GROWTH, _CHUNK_SECONDS / max(seconds, 1e-9))
+                self.chunk = int(finished * growth) + 1
             advance(finished)
             _stop_if_asked(agent)
 
@@ -261,7 +260,7 @@ def _mark_learning(agent: Agent, log: Log) -> Iterator[None]:
         if isinstance(inner, CompiledEnv):
             inner.abandon()
         if agent.env_rng is not None:
-            inner.np_random = copy.deepcopy(agent.env_rng)
+            inner.np_random = seeds.copy_generator(agent.env_rng)
 
 
 def _is_learning(agent: Agent) -> bool:

@@ -49,6 +49,23 @@ Arrivals = str | ArrayLike | Sequence[str | ArrayLike]
 
 def ambulance(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
     """Draw the call of a step, write the next state and return the reward."""
+    return respond(state, action, params, draw_call(step, params, rng), next_state)
+
+
+def ambulance_given(
+    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
+) -> Any:
+    """Write the next state for the call `outcome[0]` and return the reward."""
+    return respond(state, action, params, outcome[0], next_state)
+
+
+@jit_inline
+def draw_call(step: Any, params: Any, rng: Any) -> Any:
+    """Return the call of a step.
+
+    It is a function of its own so that `ambulance` has no branches. Numba then finds that it need
+    not count references, which would take 7 % of a step.
+    """
     place = _TABLE + 3 * step
     first = params[place + 1]
     second = params[place + 2]
@@ -64,14 +81,7 @@ def ambulance(state: Any, action: Any, step: Any, params: Any, rng: Any, next_st
             u = rng.random()
             request = max(request, min(largest, u))
             largest = max(largest, u)
-    return respond(state, action, params, request, next_state)
-
-
-def ambulance_given(
-    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
-) -> Any:
-    """Write the next state for the call `outcome[0]` and return the reward."""
-    return respond(state, action, params, outcome[0], next_state)
+    return request
 
 
 @jit_inline
