@@ -662,6 +662,35 @@ def test_ray_gives_the_same_results_even_when_a_node_dies(tmp_path):
         cluster.shutdown()
 
 
+@pytest.mark.parametrize(
+    ("address", "variable", "expected"),
+    [
+        (None, None, ("local", 3)),
+        (None, "there:1", ("there:1", None)),
+        ("here:1", "there:1", ("here:1", None)),
+    ],
+)
+def test_without_an_address_ray_starts_a_cluster_of_its_own(
+    address, variable, expected, monkeypatch
+):
+    """Left to itself, Ray joins a cluster of another command on this machine."""
+    import ray
+
+    asked = []
+
+    def refuse(*, address, num_cpus, **options):
+        asked.append((address, num_cpus))
+        raise ConnectionError("refused by the test")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("RAY_ADDRESS", variable)
+    with pytest.raises(zooming.ConfigurationError, match=f"answers at {expected[0]}: refused"):
+        list(engines.compute(small().configuration.chunks(), "ray", 3, address))
+    assert asked == [expected]
+
+
 # --- tuning ---------------------------------------------------------------------------------------
 
 

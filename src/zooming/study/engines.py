@@ -143,7 +143,11 @@ class _Attempts:
 
 
 def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> Iterator[Finished]:
-    """Compute chunks on a Ray cluster. Without an address, start a local cluster."""
+    """Compute chunks on a Ray cluster.
+
+    Without an address, here or in RAY_ADDRESS, start a local cluster. Ray alone would join a
+    cluster that happens to run on this machine, and then refuses a number of CPUs.
+    """
     try:
         import ray
     except ImportError as error:
@@ -151,7 +155,8 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
     sources = modules.sources(modules.module_names(chunk.problem.env_id for chunk in chunks))
     folders = [str(source.parent) for source in sources]
     if not ray.is_initialized():
-        n_cpus = None if address else workers
+        address = address or os.environ.get("RAY_ADDRESS") or "local"
+        n_cpus = workers if address == "local" else None
         # Ray copies the modules to nodes that do not have this folder.
         brought = {"py_modules": [str(source) for source in sources]} if sources else None
         with _restore_handler(signal.SIGTERM):
