@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -18,24 +17,17 @@ from zooming.agents.companions import common_range
 from zooming.agents.env_facts import stated_range
 from zooming.agents.planner import Planner
 from zooming.agents.portfolio import Portfolio
-from zooming.agents.replay import Transitions
+from zooming.agents.replay import Transitions, kept_transitions
 from zooming.agents.seeds import seed_of
 from zooming.agents.status import Status
 from zooming.agents.stored_options import accepted_options, build_agent, fixed_options_of
 from zooming.agents.tree_q import TreeQ
-from zooming.agents.trials import (
-    AFTER_TRIAL,
-    FIRST_TRIAL,
-    TRIAL,
-    check_cut,
-    draw_cut,
-    time_after,
-)
+from zooming.agents.trials import FIRST_TRIAL, begin_trial, check_cut, end_trial
 from zooming.validation import check_int, check_range
 
 # (shared, slope) of each tree, see `TreeQ`. Two and four trees were worse, see docs/research.md.
 TREES = ((True, 0.0), (True, 0.6), (False, 0.6))
-PILOT = 5  # episodes that the planner plays first; they tell the trees the scale of rewards
+PILOT = 5  # episodes that the planner plays first: the trees learn the scale of rewards from them
 FAR = 1e9  # the trees accept rewards up to FAR times the largest one seen, if no range is known
 DOUBT = 1.0  # see `Choice`: where returns are noisy, they understate what the planner has learned
 GROWTH = 1.1  # the trees are told the span of the rewards when it has grown by this factor
@@ -127,11 +119,8 @@ class Auto(Portfolio):
 
     def _before_choice(self) -> tuple[int, int] | None:
         """Add the trees after the pilot, tell them the scale of rewards, and begin trials."""
-        if self._on_trial and not self.choice.numbers[self._on_trial, 0]:
-            return self._on_trial, TRIAL  # an interrupt came before its first episode
-        if self._on_trial:
-            self.choice.shorten(self._on_trial, AFTER_TRIAL)
-        self._on_trial = 0
+        if waiting := end_trial(self):
+            return waiting
         if self.n_episodes < PILOT:
             return None
         core, known = self.planner.table.core, self._known_range
@@ -147,38 +136,18 @@ class Auto(Portfolio):
             trees = self._make_trees(known or (-far, far))
             for tree in trees:
                 tree.rescale(span, highest)
+                self._teach_pilot(tree)
             self._add_trees(trees)
         for tree in self.trees:
             if span > GROWTH * tree.scale:
                 tree.rescale(span)
-        return self._begin_trial(span, highest)
+        return begin_trial(self, span, highest)
 
-    def _begin_trial(self, span: float, highest: float | None) -> tuple[int, int] | None:
-        """If one shared tree leads and a trial is due, let a new tree in place of the other play.
-
-        The leading tree may be stuck at a local optimum, and the others have learned from its
-        episodes. A new tree searches from scratch. It has a single partition for all steps
-        (`shared`), because such trees find narrow peaks most often.
-        """
-        if self.n_episodes < self._next_trial:
-            return None
-        next_trial, leader = time_after(self._next_trial, self.n_episodes), self.choice.leader()
-        is_allowed = self.guarantee is None or self.guarantee.balance.n_allowed() >= TRIAL
-        if not (self._is_shared(leader) and is_allowed):
-            self._next_trial = next_trial
-            return None
-        number = 2 if leader == 1 else 1
-        seed = seeds.derive_seed(self.seed, f"trial {self.n_episodes}")
-        assert self._tree_range is not None  # there are trees
-        cut = draw_cut(self.axes, seed)
-        tree = self._make_tree(*TREES[number - 1], self._tree_range, seed, cut)
-        tree.rescale(span, highest)
-        agents, choice = list(self.agents), copy.deepcopy(self.choice)
-        agents[number] = tree
-        choice.forget(number)
-        # One call, so that an interrupt leaves either everything as it was or a trial that is due.
-        vars(self).update(agents=agents, choice=choice, _on_trial=number, _next_trial=next_trial)
-        return number, TRIAL
+    def _teach_pilot(self, tree: TreeQ) -> None:
+        """Let a tree learn from the episodes before it began, as the planner has kept them."""
+        kept = kept_transitions(self.planner)
+        if kept is not None:
+            tree._learn_transitions(kept)
 
     def update(self, step: int, *transition: Any, **options: Any) -> None:
         if step == 0 and not self.trees and not self.counts[IS_OPEN]:
@@ -203,19 +172,11 @@ class Auto(Portfolio):
         """Let the error messages of an inner agent refer to Auto and its options."""
         agent.problem.agent_name, agent.problem.is_part = "Auto", True
 
-    def _is_shared(self, number: int) -> bool:
-        """Return whether an agent is a tree with one partition for all steps."""
-        agent = self.agents[number]
-        return isinstance(agent, TreeQ) and agent.shared
-
     def _make_tree(
-        self,
-        shared: bool,
-        slope: float,
-        reward_range: tuple[float, float],
-        seed: int,
-        first_cut: float | None,
+        self, number: int, seed: int, first_cut: float | None, reward_range: tuple[float, float]
     ) -> TreeQ:
+        """Return a new tree with the options of `agents[number]`."""
+        shared, slope = TREES[number - 1]
         known = {"reward_range": reward_range, "first_cut": first_cut}
         options = {**self.planner.problem.options, **known}
         with warnings.catch_warnings():
@@ -229,13 +190,11 @@ class Auto(Portfolio):
         reward_range: tuple[float, float],
         first_cuts: Sequence[float | None] = (None,) * len(TREES),
     ) -> list[TreeQ]:
+        names = (f"tree {shared} {slope}" for shared, slope in TREES)
         return [
-            self._make_tree(
-                shared, slope, reward_range, seeds.derive_seed(self.seed, f"tree {shared} {slope}"),
-                first_cut,
-            )
-            for (shared, slope), first_cut in zip(TREES, first_cuts, strict=True)
-        ]  # fmt: skip
+            self._make_tree(number, seeds.derive_seed(self.seed, name), first_cut, reward_range)
+            for number, (name, first_cut) in enumerate(zip(names, first_cuts, strict=True), 1)
+        ]
 
     def _add_trees(self, trees: list[TreeQ]) -> None:
         agents = [*self.agents, *trees]

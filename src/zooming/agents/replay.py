@@ -11,6 +11,8 @@ from zooming import kernels
 from zooming.agents.clipping import warn_of_clipping
 from zooming.errors import ConfigurationError
 from zooming.kernels import plan_replay
+from zooming.kernels.layout import LOW, WIDTH
+from zooming.kernels.plan_layout import ENDED, MEAN_REWARD, WEIGHT
 from zooming.validation import Floats
 
 if TYPE_CHECKING:
@@ -107,6 +109,32 @@ def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> 
                 int(flat.steps[k]), i, flat.states[k], flat.actions[k], flat.next_states[k]
             )
     warn_of_clipping(agent)
+
+
+def kept_transitions(agent: Planner) -> Transitions | None:
+    """Return the transitions that a planner keeps, in the order in which they were learned.
+
+    Points are the centers of their places, see `kernels.plan_layout`. Return None if there are no
+    transitions, or if similar ones were joined.
+    """
+    axes, table = agent.axes, agent.table
+    n, n_state = table.n_samples, axes.n_state
+    steps, places, numbers = (part[:n] for part in table.samples)
+    if not n or (numbers[:, WEIGHT] != 1).any():
+        return None
+    is_ended = places[:, len(axes)] == ENDED
+    after = np.where(is_ended[:, None], places[:, :n_state], places[:, len(axes) :])
+
+    def values(which: NDArray[Any], first: int) -> Floats:
+        own = slice(first, first + which.shape[1])
+        unit = (which + 0.5) / table.units[own]
+        return axes.from_unit_cube(axes.table[own, LOW] + unit * axes.table[own, WIDTH], first)
+
+    return Transitions(
+        steps.astype(np.int64), values(places[:, :n_state], 0),
+        values(places[:, n_state : len(axes)], n_state), numbers[:, MEAN_REWARD].copy(),
+        values(after, 0), is_ended,
+    )  # fmt: skip
 
 
 def flat_transitions(agent: Agent, recorded: Transitions) -> Transitions:

@@ -1,19 +1,71 @@
-"""Trials of new trees in `Auto`: when they begin, and where their first cuts are."""
+"""Trials of new trees in `Auto`: when they begin and end, and where their first cuts are.
+
+A tree that leads may be stuck at a local optimum, and the other agents have learned from its
+episodes. A new tree searches from scratch. It has a single partition for all steps (`shared`),
+because such trees find narrow peaks most often.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zooming.agents import seeds
 from zooming.agents.split_options import n_first_balls
+from zooming.agents.tree_q import TreeQ
 from zooming.spaces.axes import Axes
 from zooming.validation import check_float
+
+if TYPE_CHECKING:
+    from zooming.agents.auto import Auto
 
 TRIAL, FIRST_TRIAL = 200, 2000  # episodes of a new tree, and when it plays first
 AFTER_TRIAL = 10  # plays that count afterwards: the tree goes on learning, and is forced to play
 FIRST_CUTS = 0.35, 0.65  # range of its first cut: it has other borders than the tree that leads
 MOST_FIRST = 4096  # balls that such a tree may begin with; otherwise it has the same borders
+
+
+def begin_trial(auto: Auto, span: float, highest: float | None) -> tuple[int, int] | None:
+    """If one shared tree leads and a trial is due, put a new tree in place of the other one.
+
+    Return (number of the new tree in `auto.agents`, episodes that it plays), or None. `span` and
+    `highest` are the arguments of `TreeQ.rescale`.
+    """
+    if auto.n_episodes < auto._next_trial:
+        return None
+    next_trial, leader = time_after(auto._next_trial, auto.n_episodes), auto.choice.leader()
+    leading = auto.agents[leader]
+    is_shared = isinstance(leading, TreeQ) and leading.shared
+    is_allowed = auto.guarantee is None or auto.guarantee.balance.n_allowed() >= TRIAL
+    if not (is_shared and is_allowed):
+        auto._next_trial = next_trial
+        return None
+    number = 2 if leader == 1 else 1
+    seed = seeds.derive_seed(auto.seed, f"trial {auto.n_episodes}")
+    assert auto._tree_range is not None  # there are trees
+    tree = auto._make_tree(number, seed, draw_cut(auto.axes, seed), auto._tree_range)
+    tree.rescale(span, highest)
+    agents, choice = list(auto.agents), copy.deepcopy(auto.choice)
+    agents[number] = tree
+    choice.forget(number)
+    # One call, so that an interrupt leaves either everything as it was or a trial that is due.
+    vars(auto).update(agents=agents, choice=choice, _on_trial=number, _next_trial=next_trial)
+    return number, TRIAL
+
+
+def end_trial(auto: Auto) -> tuple[int, int] | None:
+    """End the trial if its episodes were played; otherwise return the answer of `begin_trial`.
+
+    An interrupt may have come before its first episode.
+    """
+    if auto._on_trial and not auto.choice.numbers[auto._on_trial, 0]:
+        return auto._on_trial, TRIAL
+    if auto._on_trial:
+        auto.choice.shorten(auto._on_trial, AFTER_TRIAL)
+    auto._on_trial = 0
+    return None
 
 
 def time_after(time: int, n_episodes: int) -> int:

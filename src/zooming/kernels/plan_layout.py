@@ -40,8 +40,10 @@ ENOUGH = 4.0  # samples for each coefficient; with fewer, the trend is the mean
 FLAT, NARROW, FIRST_WIDTH = 2.0, -10.0, -2.0  # bandwidths are powers of 2; FLAT ignores the axis
 GAIN = 0.995  # another bandwidth must lower the leave-one-out error by this factor
 DOUBT = 2.0  # a step leaves the pool if its squared errors fall by this many standard deviations
-EXOGENOUS = 3.0  # an axis is exogenous unless F exceeds 1 by this many standard deviations,
-LEAST_FREEDOM = 30.0  # and only with so many degrees of freedom
+# An axis is exogenous unless F exceeds 1 by so many standard deviations. Every plan tests again:
+# with 3, plans of Allocation rejected its need by chance, and their policies were bad.
+EXOGENOUS = 5.0
+LEAST_FREEDOM = 30.0  # with fewer degrees of freedom, no axis is exogenous
 MOST_CATEGORIES = 32  # an axis of more categories is never exogenous: each of them is tested
 OTHER_STEPS = 3.0  # samples: what the law of all steps counts in the law of one
 SHARES = np.array([1e9, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01])  # see `leave_one_out`

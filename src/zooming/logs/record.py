@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from zooming.agents.env_facts import bad_step, check_env, horizon_of, reset
-from zooming.agents.replay import Transitions
+from zooming.agents.replay import Transitions, kept_transitions
 from zooming.agents.rules import Exploration, as_function
 from zooming.agents.seeds import derive_seed
 from zooming.errors import ConfigurationError
-from zooming.kernels.layout import LOW, WIDTH
-from zooming.kernels.plan_layout import ENDED, MEAN_REWARD, WEIGHT
 from zooming.logs.columns import column_names
 from zooming.spaces.axes import kinds_of
 from zooming.spaces.flatten import build_tree
@@ -188,29 +186,16 @@ def to_log(agent: Any, library: str = "polars") -> Any:
             f"{type(agent).__name__} keeps no transitions; record some with "
             "zooming.record(env, agent, episodes), or learn with a Planner"
         )
-    axes, table = keeper.axes, keeper.table
-    n, n_state = table.n_samples, axes.n_state
-    steps, places, numbers = (part[:n] for part in table.samples)
-    if not n or (numbers[:, WEIGHT] != 1).any():
-        why = "has no transitions yet" if not n else "has joined similar transitions"
+    found = kept_transitions(keeper)
+    if found is None:
+        why = (
+            "has joined similar transitions" if keeper.table.n_samples else "has no transitions yet"
+        )
         raise ConfigurationError(f"{type(keeper).__name__} {why}, so there is no log to return")
-    is_ended = places[:, len(axes)] == ENDED
-    after = np.where(is_ended[:, None], places[:, :n_state], places[:, len(axes) :])
-    units = np.asarray(table.units, np.float64)
-
-    def values(which: Any, first: int) -> Any:
-        own = slice(first, first + which.shape[1])
-        unit = (which + 0.5) / units[own]
-        return axes.from_unit_cube(axes.table[own, LOW] + unit * axes.table[own, WIDTH], first)
-
-    found = Transitions(
-        steps.astype(np.int64), values(places[:, :n_state], 0),
-        values(places[:, n_state : len(axes)], n_state), numbers[:, MEAN_REWARD].copy(),
-        values(after, 0), is_ended,
-    )  # fmt: skip
+    axes, steps = keeper.axes, found.steps
     # An episode may lack its first steps, where rows of a log were skipped.
     begins = np.diff(steps, prepend=steps[:1] + 1) <= 0
-    return make_log(found, np.cumsum(begins) - 1, axes.names, n_state, library)
+    return make_log(found, np.cumsum(begins) - 1, axes.names, axes.n_state, library)
 
 
 def make_log(
