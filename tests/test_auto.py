@@ -216,6 +216,38 @@ def test_no_tree_is_tried_while_the_planner_leads(monkeypatch):
     assert agent._next_trial == 240  # a tree that leads later waits for this time
 
 
+@compiled
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [(oil, True), (lambda: oil(noise=0.2), False),
+     (lambda: gym.make("zooming/Ambulance-v0", travel_weight=1.0), False)],
+)  # fmt: skip
+def test_a_problem_has_no_noise_if_repeated_transitions_agree(make, wanted):
+    agent = zooming.Auto(make(), seed=0)
+    agent.learn(100)
+    assert trials.is_without_noise(agent.planner.table, 1.0) is wanted
+
+
+@compiled
+def test_few_repeated_transitions_prove_nothing():
+    agent = zooming.Auto(oil(), seed=0)
+    agent.learn(6)
+    assert not trials.is_without_noise(agent.planner.table, 1.0)
+
+
+@compiled
+def test_a_new_tree_is_tried_while_the_planner_leads_without_noise(monkeypatch):
+    monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
+    monkeypatch.setattr(trials, "TRIAL", 20)
+    monkeypatch.setattr("zooming.agents.choices.Choice.leader", lambda self, prior=0.0: 0)
+    agent = zooming.Auto(oil(), seed=0)
+    agent.learn(75)
+    assert agent._on_trial == 1
+    noisy = zooming.Auto(oil(noise=0.2), seed=0)
+    noisy.learn(75)
+    assert noisy._on_trial == 0
+
+
 @pytest.mark.parametrize("agent", ["auto", "planner", "auto:max_samples=5000"])
 def test_there_is_nothing_to_tune(tmp_path, agent):
     message = f"{agent.partition(':')[0]} has nothing to tune.*--agents {agent}$"

@@ -225,7 +225,7 @@ class Auto(Portfolio):
 
     def _why(self, player: int, names: list[str]) -> str:
         if self._on_trial and player == self._on_trial:
-            return "it is a new tree, tried because the one that leads may be stuck"
+            return "it is a new tree, tried because the agent that leads may be stuck"
         return super()._why(player, names)
 
     def _names(self) -> list[str]:

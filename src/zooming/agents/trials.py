@@ -1,8 +1,9 @@
 """Trials of new trees in `Auto`: when they begin and end, and where their first cuts are.
 
-A tree that leads may be stuck at a local optimum, and the other agents have learned from its
-episodes. A new tree searches from scratch. It has a single partition for all steps (`shared`),
-because such trees find narrow peaks most often.
+The agent that leads may be stuck at a local optimum, and the others have learned from its episodes.
+A new tree searches from scratch. It has a single partition for all steps (`shared`), because such
+trees find narrow peaks most often. Where returns are noisy, trees lose much and find little. So a
+trial begins only while a shared tree leads, or the planner on a problem without noise.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import numpy as np
 from zooming.agents import seeds
 from zooming.agents.split_options import n_first_balls
 from zooming.agents.tree_q import TreeQ
+from zooming.kernels.plan_layout import MEAN_REWARD
+from zooming.partitions.cells import CellTable
 from zooming.spaces.axes import Axes
 from zooming.validation import check_float
 
@@ -23,12 +26,15 @@ if TYPE_CHECKING:
 
 TRIAL, FIRST_TRIAL = 200, 2000  # episodes of a new tree, and when it plays first
 AFTER_TRIAL = 10  # plays that count afterwards: the tree goes on learning, and is forced to play
+# A problem has no noise if transitions from the same place agree: rewards up to CLOSE spans, next
+# places up to one. LEAST_REPEATS of the RECENT samples must be repeats, and the share AGREE agree.
+RECENT, LEAST_REPEATS, CLOSE, AGREE = 20_000, 30, 0.02, 0.99
 FIRST_CUTS = 0.35, 0.65  # range of its first cut: it has other borders than the tree that leads
 MOST_FIRST = 4096  # balls that such a tree may begin with; otherwise it has the same borders
 
 
 def begin_trial(auto: Auto, span: float, highest: float | None) -> tuple[int, int] | None:
-    """If one shared tree leads and a trial is due, put a new tree in place of the other one.
+    """If a trial is due and the leader may be stuck, put a new tree in place of a shared one.
 
     Return (number of the new tree in `auto.agents`, episodes that it plays), or None. `span` and
     `highest` are the arguments of `TreeQ.rescale`.
@@ -38,8 +44,9 @@ def begin_trial(auto: Auto, span: float, highest: float | None) -> tuple[int, in
     next_trial, leader = time_after(auto._next_trial, auto.n_episodes), auto.choice.leader()
     leading = auto.agents[leader]
     is_shared = isinstance(leading, TreeQ) and leading.shared
+    may_be_stuck = is_shared or (leader == 0 and is_without_noise(auto.planner.table, span))
     is_allowed = auto.guarantee is None or auto.guarantee.balance.n_allowed() >= TRIAL
-    if not (is_shared and is_allowed):
+    if not (may_be_stuck and is_allowed):
         auto._next_trial = next_trial
         return None
     number = 2 if leader == 1 else 1
@@ -66,6 +73,19 @@ def end_trial(auto: Auto) -> tuple[int, int] | None:
         auto.choice.shorten(auto._on_trial, AFTER_TRIAL)
     auto._on_trial = 0
     return None
+
+
+def is_without_noise(table: CellTable, span: float) -> bool:
+    """Return whether repeated transitions of a planner agree. Rewards seen have the span `span`."""
+    n, n_axes = table.n_samples, len(table.axes)
+    steps, places, numbers = (part[max(0, n - RECENT) : n] for part in table.samples)
+    order = np.lexsort((*places[:, :n_axes].T, steps))
+    starts = np.column_stack((steps, places[:, :n_axes]))[order]
+    is_repeat = (starts[1:] == starts[:-1]).all(axis=1)
+    rewards, nexts = numbers[order, MEAN_REWARD], places[order, n_axes:].astype(np.int64)
+    agrees = np.abs(np.diff(rewards)) <= CLOSE * span
+    agrees &= (np.abs(np.diff(nexts, axis=0)) <= 1).all(axis=1)
+    return bool(is_repeat.sum() >= LEAST_REPEATS and agrees[is_repeat].mean() >= AGREE)
 
 
 def time_after(time: int, n_episodes: int) -> int:
