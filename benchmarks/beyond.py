@@ -5,7 +5,8 @@ in the file `--out` after each run, and the same command continues. Nothing is s
 the bounds of CartPole's speeds, which describe it. The parts:
 
 - stuck: 16 needles and 16 pairs of peaks at random places. A run is stuck if its last tenth loses
-  more than 0.1 an episode against the optimum. For each stuck run one line says why.
+  more than 0.1 an episode against the optimum. For each stuck run one line says why. `--first 400`
+  draws other places: those at which stuck runs were looked at flatter the agent.
 - control: four problems of Gymnasium with action repeat; returns of the greedy policy.
 - six: three state and three action axes, against `AdaptiveQ`.
 - long: 2,000,000 episodes, which are 10,000,000 steps, in one run.
@@ -88,13 +89,12 @@ def explain(agent: Any, problem: Peaked) -> str:
     )
 
 
-def stuck(store: Store, episodes: list[int], seeds: int) -> None:
+def stuck(store: Store, episodes: list[int], seeds: range) -> None:
     print("\nStuck runs | episodes | stuck of | median loss | largest loss | CPU s a run")
     for kind in PEAKED:
         for k in episodes:
             rows = [
-                store.get(f"stuck/{kind}/{k}/{seed}", run_peaked, kind, seed, k)
-                for seed in range(seeds)
+                store.get(f"stuck/{kind}/{k}/{seed}", run_peaked, kind, seed, k) for seed in seeds
             ]
             loss = np.array([row["loss"] for row in rows])
             seconds = np.mean([row["seconds"] for row in rows])
@@ -102,7 +102,7 @@ def stuck(store: Store, episodes: list[int], seeds: int) -> None:
                 f"{kind} | {k:,} | {(loss > STUCK).sum()} of {len(rows)} | {np.median(loss):.3f} | "
                 f"{loss.max():.2f} | {seconds:.1f}"
             )
-            for seed, row in enumerate(rows):
+            for seed, row in zip(seeds, rows, strict=True):
                 if row["loss"] > STUCK:
                     peak = f"{row['peak']:.3f}"
                     print(f"    seed {seed}, peak at {peak}: loses {row['loss']:.2f}; {row['why']}")
@@ -293,16 +293,21 @@ def change(store: Store, episodes: list[int], seeds: int) -> None:
 
 def main() -> None:
     parts: dict[str, Callable[[Store], None]] = {
-        "stuck": lambda store: stuck(store, options.episodes, options.seeds or N_PEAKED),
+        "stuck": lambda store: stuck(store, options.episodes, places()),
         "control": lambda store: control(store, options.seeds or 3),
         "six": lambda store: six(store, options.episodes, options.seeds or 10),
         "long": lambda store: long(store, options.most),
         "change": lambda store: change(store, options.episodes, options.seeds or 5),
     }
+
+    def places() -> range:
+        return range(options.first, options.first + (options.seeds or N_PEAKED))
+
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
     parser.add_argument("--episodes", type=int, nargs="+", default=[2000, 20_000])
     parser.add_argument("--seeds", type=int, help="by default 16 of each kind, 3, 10 and 5")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first place of a peak")
     parser.add_argument("--most", type=int, default=LONG[-1], help="episodes of the long runs")
     parser.add_argument("--out", type=Path, default=Path("out/beyond.json"))
     options = parser.parse_args()
