@@ -286,8 +286,9 @@ def test_a_claim_about_partitions_is_confirmed_refuted_or_undecided(claim, outco
         ["oil-quadratic-1" if isinstance(claim, FinestAt) else "ambulance-uniform-1"]
     )
     optimal = figure.preset.optimal("rough")
+    partitions = tuple(FINE[claim][outcome])
     found = MadeUp(
-        figure, 100, {"adaptive": runs(3.0)}, {}, {}, optimal, {}, 0, tuple(FINE[claim][outcome])
+        figure, 100, {"adaptive": runs(3.0)}, {}, {}, optimal, {}, 0, partitions=partitions
     )
     verdict = claim.check(found)
     assert verdict.holds is (True, False, None)[outcome], str(verdict)
@@ -306,9 +307,8 @@ def test_effects_are_measured_against_random_points():
     points = (np.stack(np.meshgrid(fineness._GRID, fineness._GRID), axis=-1)).reshape(-1, 2)
     size = np.log2(fineness.ball_sides(fine, points))
     assert size.mean() == pytest.approx(-2.25)  # a quarter of the square is one halving finer
-    found = MadeUp(
-        figures_named(["10"])[0], 100, {"adaptive": runs(3.0)}, {}, {}, None, {}, 0, (fine,)
-    )
+    (figure,) = figures_named(["10"])
+    found = MadeUp(figure, 100, {"adaptive": runs(3.0)}, {}, {}, None, {}, 0, partitions=(fine,))
     verdict = FineNear(0.5, 0.5).check(found)
     assert (
         f"which is {0.75 / np.sqrt(0.25 * 0.75):.1f} (1.7 to 1.7) standard deviations"
