@@ -30,6 +30,12 @@ class Coins(gym.Env):
         return np.int64(0), float(self.np_random.random() < (0.2, 0.9)[action]), True, False, {}
 
 
+def toss_two(state, action, step, params, rng, next_state):
+    """The coins, for the compiler."""
+    next_state[0] = 0.0
+    return 1.0 if rng.random() < 0.2 + 0.7 * action[0] else 0.0
+
+
 def oil(**options):
     return zooming.AdaptiveQ(gym.make("zooming/Oil-v0", noise=0.1), seed=0, **options)
 
@@ -299,9 +305,9 @@ def test_lemma_gaps_from_all_starts_exceed_those_from_drawn_ones_only_with_proba
 def test_theorem_two_coins_are_proved_within_a_feasible_number_of_episodes():
     # Atoms and H = 1: the one case whose proof stands and whose number of episodes can be played.
     # Epsilon is still coarse.
-    agent = zooming.AdaptiveQ(
-        Coins(), horizon=1, bonus=Theory(episodes=200_000, delta=0.01), seed=0
-    )
+    one, two = Coins.observation_space, Coins.action_space
+    env = zooming.compiled_env(toss_two, one, two, 1, start=0)
+    agent = zooming.AdaptiveQ(env, bonus=Theory(episodes=200_000, delta=0.01), seed=0)
     certificate = agent.learn_pac(0.9, 0.9, episodes=200_000, evaluation_episodes=2000)
     assert certificate.status == "proved"
     assert certificate.gap_bound < 0.9

@@ -971,12 +971,12 @@ def test_masks_are_respected_where_the_best_action_is_not_feasible():
 @pytest.mark.slow
 def test_it_learns_a_noisy_problem_in_few_episodes():
     env = gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.25)
-    best = zooming.solve(env, 200).return_
-    for seed in range(3):
+    best = zooming.solve(env, 80).return_
+    random = np.mean(zooming.Random(env, seed=0).learn(1000).returns)
+    for seed in range(2):
         agent = zooming.Planner(env, seed=seed)
         agent.learn(300)
         found = zooming.evaluate(agent, env, 1000).mean
-        random = np.mean(zooming.Random(env, seed=0).learn(1000).returns)
         assert found > random + 0.9 * (best - random)
 
 

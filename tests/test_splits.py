@@ -205,7 +205,7 @@ def test_the_audit_of_a_sound_rule_reports_its_constants(split, weights):
 )
 def test_the_audit_warns_when_a_rule_breaks_the_conditions(rule, fault):
     agent = zooming.AdaptiveQ(oil(), split=rule, seed=0)
-    agent.learn(2000)
+    agent.learn(500)
     with pytest.warns(UserWarning, match=fault):
         report = zooming.audit(agent)
     assert not report.holds

@@ -182,9 +182,9 @@ def test_predict_trusts_the_careful_policy_by_a_test_at_the_stated_level():
 
 @pytest.mark.slow
 def test_predict_seldom_trusts_a_careful_policy_that_is_as_good_as_the_rule():
-    n_trusted = sum(simulate(-2.0, seed).trusts_careful for seed in range(100))
-    assert n_trusted <= 11  # 5 % are expected, and 0.5 % of such samples have more than 11
-    assert sum(simulate(-2.0, seed, careful=0.5).trusts_careful for seed in range(10)) == 10
+    n_trusted = sum(simulate(-2.0, seed).trusts_careful for seed in range(50))
+    assert n_trusted <= 7  # 5 % are expected, and 0.3 % of such samples have more than 7
+    assert all(simulate(-2.0, seed, careful=0.5).trusts_careful for seed in range(5))
 
 
 @pytest.mark.parametrize("bound", ["normal", "range"])
