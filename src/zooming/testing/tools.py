@@ -33,7 +33,8 @@ class Uneven(gym.Env[Any, Any]):
 
     @classmethod
     def limited(cls) -> gym.Env[Any, Any]:
-        return gym.wrappers.TimeLimit(cls(), 3)
+        env: gym.Env[Any, Any] = gym.wrappers.TimeLimit(cls(), 3)
+        return env
 
     def reset(
         self, *, seed: int | None = None, options: Any = None
@@ -68,7 +69,8 @@ class Gears(gym.Env[Any, Any]):
 
     @classmethod
     def limited(cls) -> gym.Env[Any, Any]:
-        return gym.wrappers.TimeLimit(cls(), 3)
+        env: gym.Env[Any, Any] = gym.wrappers.TimeLimit(cls(), 3)
+        return env
 
     def _seen(self) -> tuple[dict[str, Any], dict[str, Any]]:
         mask = np.array(_SHIFTS[self._gear], np.int8)
