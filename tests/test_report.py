@@ -541,7 +541,7 @@ def test_a_study_that_values_its_policies_holds_what_would_be_trained_again(tmp_
 def test_the_time_of_a_run_is_without_the_values_of_its_policies(n_seeds, monkeypatch):
     def evaluate_slowly(*args, **options):
         began = time.process_time()
-        while time.process_time() - began < 0.1:
+        while time.process_time() - began < 0.03:
             pass
         return SimpleNamespace(mean=1.0)
 
@@ -550,7 +550,7 @@ def test_the_time_of_a_run_is_without_the_values_of_its_policies(n_seeds, monkey
     (chunk,) = study.configuration.chunks()
     arrays, seconds = engines._run(chunk)
     assert len(arrays["policy_values"]) == 2
-    assert 0 < seconds < 0.1 * arrays["policy_values"].size
+    assert 0 < seconds < 0.03 * arrays["policy_values"].size
 
 
 @pytest.mark.parametrize("what", ["nothing", "unfinished", "no folder to write to"])
