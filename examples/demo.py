@@ -22,7 +22,7 @@ def main() -> None:
     optimum = oil.horizon - abs(0.5 - oil.center[0])  # move to the oil in one step and stay
     print(
         f"Oil discovery: {EPISODES:,} episodes of {oil.horizon} steps; the best possible return "
-        f"is {optimum:.2f}."
+        f"is {optimum:.2f}. The first run compiles for a minute or two."
     )
     table = Table()
     for column in (

@@ -77,6 +77,23 @@ class Boxes(gym.Env):
         self.observation_space, self.action_space = state, action
 
 
+class Chance(Boxes):
+    """Next states are drawn from the space, and the reward is `pay(action)`."""
+
+    def __init__(self, state, action, pay):
+        super().__init__(state, action)
+        self.pay = pay
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), self.pay(action), False, False, {}
+
+
 def box(*bounds, dtype=np.float64):
     """Return a Box with (low, high) per axis."""
     low, high = np.array(bounds, dtype).T

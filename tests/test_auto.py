@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import Boxes, Drift, box, knowledge, same_history
+from helpers import Boxes, Chance, Drift, box, knowledge, same_history
 from zooming.agents import auto, trials
 from zooming.agents.auto import PILOT, TREES
 from zooming.agents.ceilings import ceiling
@@ -216,16 +216,42 @@ def test_no_tree_is_tried_while_the_planner_leads(monkeypatch):
     assert agent._next_trial == 240  # a tree that leads later waits for this time
 
 
+def coin():
+    return Chance(gym.spaces.Discrete(2), box((0.0, 1.0)), lambda action: float(action[0]))
+
+
 @compiled
 @pytest.mark.parametrize(
     ("make", "wanted"),
-    [(oil, True), (lambda: oil(noise=0.2), False),
+    [(oil, True), (lambda: oil(noise=0.2), False), (coin, False),
      (lambda: gym.make("zooming/Ambulance-v0", travel_weight=1.0), False)],
 )  # fmt: skip
 def test_a_problem_has_no_noise_if_repeated_transitions_agree(make, wanted):
-    agent = zooming.Auto(make(), seed=0)
+    agent = zooming.Auto(make(), horizon=5, seed=0)
     agent.learn(100)
     assert trials.is_without_noise(agent.planner.table, 1.0) is wanted
+
+
+@compiled
+def test_trees_learn_from_a_pilot_with_many_integers():
+    many = gym.spaces.Box(0, 100_000, (1,), np.int64)
+    agent = zooming.Auto(Chance(many, many, lambda action: float(action[0])), horizon=2, seed=0)
+    agent.learn(PILOT + 1)
+    assert all(tree.n_episodes == PILOT + 1 for tree in agent.trees)
+    kept = kept_transitions(agent.planner)
+    for points in (kept.states, kept.actions, kept.next_states):
+        assert (points == np.rint(points)).all()
+        assert 0 <= points.min() <= points.max() <= 100_000
+
+
+@compiled
+@pytest.mark.parametrize("number", [3, 99])
+def test_a_file_with_a_trial_of_no_shared_tree_is_refused(number):
+    agent = zooming.Auto(oil(), seed=0)
+    agent.learn(PILOT + 1)
+    values, arrays = agent._state()
+    with pytest.raises(ValueError, match=f"agent {number} plays a trial"):
+        zooming.Auto(oil(), seed=0)._restore({**values, "on_trial": number}, arrays)
 
 
 @compiled
@@ -351,7 +377,7 @@ def test_the_status_warns_of_a_horizon_that_cuts_episodes_off(tmp_path):
     assert short_horizon(agent) == []  # too early
     agent.learn(11)
     (found,) = short_horizon(agent)
-    assert "30 of 30 episodes went on when horizon=2 ended them" in found
+    assert "episodes went on when horizon=2 ended them" in found
     assert "zooming/Oil-v0 states up to 5 steps" in found
     agent.save(tmp_path / "agent.zoom")
     assert short_horizon(zooming.load(tmp_path / "agent.zoom")) == [found]
@@ -373,18 +399,18 @@ class Joined(gym.Wrapper):
 
 @compiled
 @pytest.mark.parametrize(
-    ("env", "n_cut"),
+    ("env", "was_cut"),
     [
-        (Drift(n_steps=100), 30),  # it states no number, so the horizon is the agent's
-        (gym.wrappers.TimeLimit(Drift(n_steps=3), 100), 0),  # it ends before its stated number
-        (Joined(gym.wrappers.TimeLimit(Drift(n_steps=100), 6)), 0),  # 3 steps are 6 of its own
+        (Drift(n_steps=100), True),  # it states no number, so the horizon is the agent's
+        (gym.wrappers.TimeLimit(Drift(n_steps=3), 100), False),  # it ends before its stated number
+        (Joined(gym.wrappers.TimeLimit(Drift(n_steps=100), 6)), False),  # 3 steps are 6 of its own
     ],
     ids=["states nothing", "ends by itself", "joins steps"],
 )
-def test_a_horizon_that_fits_is_not_doubted(env, n_cut):
+def test_a_horizon_that_fits_is_not_doubted(env, was_cut):
     agent = zooming.Planner(env, horizon=3, seed=0)
     agent.learn(30)
-    assert agent.n_cut == n_cut
+    assert agent.was_cut is was_cut
     assert short_horizon(agent) == []
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import Drift
+from helpers import Chance, Drift
 from zooming.analysis.intervals import mean_interval, t_quantile
 
 
@@ -200,6 +200,21 @@ def test_a_function_is_evaluated_as_an_agent_is():
     assert first < zooming.evaluate(stay_at, Endless(), 2, horizon=4).mean
 
 
+def loaves():
+    def pay(action):
+        assert isinstance(action, np.integer)
+        return float(action)
+
+    return Chance(gym.spaces.Box(0.0, 1.0, (1,)), gym.spaces.Discrete(41), pay)
+
+
+def test_a_function_returns_whole_numbers_where_actions_are_discrete():
+    assert zooming.evaluate(lambda step, x: [17.0], loaves(), 2, horizon=2).mean == 34.0
+    for wrong in (41, 17.5):
+        with pytest.raises(zooming.ConfigurationError, match=rf"returned {wrong}, which is not"):
+            zooming.evaluate(lambda step, x, wrong=wrong: wrong, loaves(), 2, horizon=2)
+
+
 class Endless(gym.Env):
     """An environment that does not say how long an episode is, and pays 1 a step."""
 
@@ -224,7 +239,9 @@ class Model:
     ("policy", "options", "message"),
     [
         (lambda observation: [0.5], {}, r"takes \(observation\); give a function policy"),
+        (lambda obs, step: [0.5], {}, r"takes \(obs, step\), but it is called as .*; swap its par"),
         (lambda step, observation: None, {}, "step 0: the policy returned None"),
+        (lambda step, observation: [1.5], {}, r"step 0: the policy returned \[1.5\], which is not"),
         (lambda step, observation: [1.5], {"exact": True}, r"the policy gave \[1.5\]: .*out"),
         (Model(), {}, r"has predict but no horizon.*evaluate\(lambda step, observation"),
         (Model, {}, "policy=Model is a class; give an instance"),

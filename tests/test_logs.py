@@ -260,8 +260,10 @@ def test_a_rule_without_an_action_and_one_with_swapped_arguments_are_named(log):
         with pytest.raises(zooming.ConfigurationError, match=f"the {name} returned None; it must"):
             call(lambda step, state: None)
         with pytest.raises(TypeError) as caught:
-            call(lambda state, step: [state[0]])
+            call(lambda place, day: [place[0]])
         assert caught.value.__notes__ == [f"the {name} was called as {name}(step, observation)"]
+        with pytest.raises(zooming.ConfigurationError, match=rf"{name} takes \(state, step\), but"):
+            call(lambda state, step: [state[0]])
 
 
 def test_columns_that_are_no_names_are_refused(log):

@@ -101,7 +101,7 @@ class Agent(StepLearner):
         self.env = env
         self.stored_env: dict[str, Any] | None = None  # from a file, if loaded without env
         self._n_episodes = 0
-        self.n_cut = 0  # episodes of learn() that went on when the horizon ended them
+        self.was_cut = False  # whether an episode of learn() went on when the horizon ended it
         self.env_rng: np.random.Generator | None = None  # of the environment; set by learn()
         self.learner = 0  # thread that runs learn(), 0 if none does
         self.latest_run: Any = None  # the `Pauses` of a running or failed learn()

@@ -22,7 +22,7 @@ from zooming.agents.seeds import seed_of
 from zooming.agents.status import Status
 from zooming.agents.stored_options import accepted_options, build_agent, fixed_options_of
 from zooming.agents.tree_q import TreeQ
-from zooming.agents.trials import FIRST_TRIAL, begin_trial, check_cut, end_trial
+from zooming.agents.trials import FIRST_TRIAL, begin_trial, check_cut, check_trial, end_trial
 from zooming.validation import check_int, check_range
 
 # (shared, slope) of each tree, see `TreeQ`. Two and four trees were worse, see docs/research.md.
@@ -144,7 +144,10 @@ class Auto(Portfolio):
         return begin_trial(self, span, highest)
 
     def _teach_pilot(self, tree: TreeQ) -> None:
-        """Let a tree learn from the episodes before it began, as the planner has kept them."""
+        """Let a tree learn from the episodes before it began, as the planner has kept them.
+
+        The planner keeps no masks. So values of next states are those of all actions.
+        """
         kept = kept_transitions(self.planner)
         if kept is not None:
             tree._learn_transitions(kept)
@@ -272,5 +275,5 @@ class Auto(Portfolio):
             cuts = [check_cut(self.axes, cut) for cut in values["first_cuts"]]
             self._add_trees(self._make_trees(tree_range, cuts))
         self._next_trial = check_int(values["next_trial"], "next_trial", 1)
-        self._on_trial = check_int(values["on_trial"], "on_trial", 0)
+        self._on_trial = check_trial(values["on_trial"], bool(self.trees))
         super()._restore(values, arrays)

@@ -73,7 +73,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         "guide": None if agent.guide is None else agent.guide.state(),
         "n_episodes": agent.n_episodes,
         "n_clipped": agent.n_clipped,
-        **({"n_cut": agent.n_cut} if agent.n_cut else {}),
+        **({"was_cut": True} if agent.was_cut else {}),
         "axes": agent.axes.describe(),
         "spaces": {"state": agent.axes.states.describe(), "action": agent.axes.actions.describe()},
         "env": {
@@ -201,7 +201,7 @@ def _build_agent(
             f"{n_clipped} rewards were clipped by an agent with rewards={agent.rewards!r}"
         )
     agent.has_warned_of_clipping = n_clipped > 0
-    agent.n_cut = check_int(header.get("n_cut", 0), "n_cut", 0)
+    agent.was_cut = header.get("was_cut", False) is True
     if header.get("guide") is not None:  # not in older files
         agent.guide = Guide.from_state(agent, header["guide"])
     generator = header["env"]["generator"]

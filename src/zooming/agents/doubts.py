@@ -69,10 +69,10 @@ def doubt_short_horizon(agent: Agent) -> list[str]:
     stated = None if agent.env is None else stated_steps(agent.env)
     if stated is None or stated <= agent.horizon:
         return []
-    if not agent.n_cut or agent.n_episodes < ENOUGH:
+    if not agent.was_cut or agent.n_episodes < ENOUGH:
         return []
     return [
-        f"{agent.n_cut:,} of {agent.n_episodes:,} episodes went on when horizon={agent.horizon} "
-        f"ended them, and {agent.env_name} states up to {stated:,} steps: what comes later is not "
+        f"episodes went on when horizon={agent.horizon} ended them, and "
+        f"{agent.env_name} states up to {stated:,} steps: what comes later is not "
         "learned; if it matters, leave out horizon="
     ]

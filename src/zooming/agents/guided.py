@@ -81,6 +81,15 @@ class RuleSide:
         self.drop_paused, self._take_n_episodes = agent.drop_paused, agent._take_n_episodes
         self.transitions: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
 
+    @property
+    def was_cut(self) -> bool:
+        """Whether the horizon has ended an episode that would have gone on, see `Agent`."""
+        return bool(self.agent.was_cut)
+
+    @was_cut.setter
+    def was_cut(self, was_cut: bool) -> None:
+        self.agent.was_cut = was_cut
+
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         """Return the action of the rule or of the careful policy."""
         if step == 0:

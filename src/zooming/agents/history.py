@@ -41,7 +41,6 @@ class Log:
         self.rule_episodes: list[int] = []  # from 1, see `Agent.warm_start`
         self.careful_episodes: list[int] = []  # from 1
         self.let_go: int | None = None  # the episode, from 1, after which the rule was let go
-        self.n_cut = 0  # episodes that went on when the agent's horizon ended them
         self.is_full = False  # the last kernel call returned because it needs more rows
 
 

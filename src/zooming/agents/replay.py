@@ -11,7 +11,7 @@ from zooming import kernels
 from zooming.agents.clipping import warn_of_clipping
 from zooming.errors import ConfigurationError
 from zooming.kernels import plan_replay
-from zooming.kernels.layout import LOW, WIDTH
+from zooming.kernels.layout import ATOMS, LOW, WIDTH
 from zooming.kernels.plan_layout import ENDED, MEAN_REWARD, WEIGHT
 from zooming.validation import Floats
 
@@ -127,8 +127,11 @@ def kept_transitions(agent: Planner) -> Transitions | None:
 
     def values(which: NDArray[Any], first: int) -> Floats:
         own = slice(first, first + which.shape[1])
-        unit = (which + 0.5) / table.units[own]
-        return axes.from_unit_cube(axes.table[own, LOW] + unit * axes.table[own, WIDTH], first)
+        low, width, n_values = axes.table[own, LOW], axes.table[own, WIDTH], axes.table[own, ATOMS]
+        found = low + (which + 0.5) / table.units[own] * width
+        # Many integers share one place. The ends of their axis are half-integers.
+        whole = np.clip(np.rint(found), low + 0.5, low + width - 0.5)
+        return axes.from_unit_cube(np.where(n_values > 0, whole, found), first)
 
     return Transitions(
         steps.astype(np.int64), values(places[:, :n_state], 0),

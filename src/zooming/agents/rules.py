@@ -18,6 +18,9 @@ from zooming.validation import Floats, clip_rounding, short_repr
 Policy = Callable[[int, Any, Mapping[str, Any] | None], Any]
 
 
+OBSERVATIONS, STEPS = ("obs", "observation", "state", "x"), ("step", "t", "h", "time")  # names
+
+
 def as_function(policy: Any, what: str = "policy") -> Policy:
     """Return a policy as a function of (step, observation, info).
 
@@ -66,6 +69,12 @@ def _check_signature(policy: Callable[..., Any], what: str) -> None:
             f"{what}={short_repr(policy)} takes {signature}; give a function "
             f"{what}(step, observation)"
         ) from error
+    names = list(signature.parameters)[:2]
+    if names[0] in OBSERVATIONS and names[-1] in STEPS:
+        raise ConfigurationError(
+            f"{what} takes {signature}, but it is called as {what}(step, observation); swap its "
+            "parameters"
+        )
 
 
 def rule_action(

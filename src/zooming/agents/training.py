@@ -128,11 +128,11 @@ class _Fused:
         while (first := int(log.done[0])) < end:
             last = min(first + self.chunk, end)
             log.n_steps[first:last] = self.n_steps
+            agent.was_cut = agent.was_cut or agent.horizon < self.env.horizon
             began = time.perf_counter()
             code = agent.play(self.env, self.crossing, log, last)
             seconds = time.perf_counter() - began
             finished = int(log.done[0]) - first
-            log.n_cut += finished * (agent.horizon < self.env.horizon)
             if code == kernels.BAD_REWARD:
                 raise agent.problem.bad_reward(int(log.trouble[0]), log.trouble[2])
             if code == kernels.BAD_STATE:
@@ -218,7 +218,7 @@ class _Python:
                 agent.n_balls,
                 step + 1,
             )
-            log.n_cut += not (terminated or truncated)
+            agent.was_cut = agent.was_cut or not (terminated or truncated)
             log.done[0] = episode + 1
             advance(1)
             _stop_if_asked(agent)
@@ -247,8 +247,7 @@ def _check_takes_info(agent: Any) -> None:
 def _mark_learning(agent: Agent, log: Log) -> Iterator[None]:
     """Mark the agent as learning inside the `with` block.
 
-    At the end of the block, the environment gets a copy of the generator that was used, and the
-    agent counts the episodes that its horizon has cut off.
+    At the end of the block, the environment gets a copy of the generator that was used.
     """
     inner = agent.env.unwrapped
     agent.learner = threading.get_ident()
@@ -256,7 +255,6 @@ def _mark_learning(agent: Agent, log: Log) -> Iterator[None]:
         yield
     finally:
         agent.learner = 0
-        agent.n_cut += log.n_cut
         if isinstance(inner, CompiledEnv):
             inner.abandon()
         if agent.env_rng is not None:

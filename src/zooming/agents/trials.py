@@ -16,19 +16,21 @@ import numpy as np
 from zooming.agents import seeds
 from zooming.agents.split_options import n_first_balls
 from zooming.agents.tree_q import TreeQ
-from zooming.kernels.plan_layout import MEAN_REWARD
+from zooming.kernels.plan_layout import MEAN_REWARD, UNITS
 from zooming.partitions.cells import CellTable
 from zooming.spaces.axes import Axes
-from zooming.validation import check_float
+from zooming.validation import check_float, check_int
 
 if TYPE_CHECKING:
     from zooming.agents.auto import Auto
 
 TRIAL, FIRST_TRIAL = 200, 2000  # episodes of a new tree, and when it plays first
 AFTER_TRIAL = 10  # plays that count afterwards: the tree goes on learning, and is forced to play
-# A problem has no noise if transitions from the same place agree: rewards up to CLOSE spans, next
-# places up to one. LEAST_REPEATS of the RECENT samples must be repeats, and the share AGREE agree.
-RECENT, LEAST_REPEATS, CLOSE, AGREE = 20_000, 30, 0.02, 0.99
+# A problem has no noise if transitions from the same place agree.
+RECENT = 20_000  # samples that are compared
+LEAST_REPEATS = 30  # of them, from a place that another one has, too
+CLOSE = 0.02  # difference of rewards that agree, in spans; next places may differ by one
+AGREE = 0.99  # share of the repeats that must agree
 FIRST_CUTS = 0.35, 0.65  # range of its first cut: it has other borders than the tree that leads
 MOST_FIRST = 4096  # balls that such a tree may begin with; otherwise it has the same borders
 
@@ -84,7 +86,8 @@ def is_without_noise(table: CellTable, span: float) -> bool:
     is_repeat = (starts[1:] == starts[:-1]).all(axis=1)
     rewards, nexts = numbers[order, MEAN_REWARD], places[order, n_axes:].astype(np.int64)
     agrees = np.abs(np.diff(rewards)) <= CLOSE * span
-    agrees &= (np.abs(np.diff(nexts, axis=0)) <= 1).all(axis=1)
+    is_fine = table.units[: nexts.shape[1]] == UNITS  # places of other axes are single values
+    agrees &= (np.abs(np.diff(nexts, axis=0)) <= is_fine).all(axis=1)
     return bool(is_repeat.sum() >= LEAST_REPEATS and agrees[is_repeat].mean() >= AGREE)
 
 
@@ -115,6 +118,14 @@ def check_cut(axes: Axes, first_cut: Any) -> float | None:
     if not _can_cut(axes):
         raise ValueError(f"a tree with first_cut={first_cut!r} would have too many balls")
     return check_float(first_cut, "first_cut", *FIRST_CUTS)
+
+
+def check_trial(number: Any, has_trees: bool) -> int:
+    """Return the stored number of the tree that plays a trial. Raise ValueError if it is wrong."""
+    found: int = check_int(number, "on_trial", 0)
+    if found > 2 or (found and not has_trees):
+        raise ValueError(f"agent {found} plays a trial, but it is no shared tree")
+    return found
 
 
 def _can_cut(axes: Axes) -> bool:

@@ -9,7 +9,8 @@ import numpy as np
 from zooming.agents.env_facts import check_env, horizon_of
 from zooming.agents.learning_problem import LearningProblem
 from zooming.agents.rules import as_function, check_action
-from zooming.errors import ConfigurationError
+from zooming.errors import ConfigurationError, ZoomingError
+from zooming.spaces.flatten import build_tree
 from zooming.validation import short_repr
 
 
@@ -29,22 +30,38 @@ class FunctionPolicy:
     def __init__(self, function: Any, env: Any, horizon: int | None = None) -> None:
         self._function = as_function(function)
         self.env, self.horizon = env, horizon_of(env, horizon)
+        self._actions = build_tree(env.action_space, "action", "action_space")
 
     def predict(self, observation: Any, state: Any = None, *, info: Any = None) -> tuple[Any, Any]:
         """Return (action, next step) for one observation, or for a batch of them.
 
-        A batch has an array of steps as `state`. Its actions are checked, because no `env.step`
-        follows that would refuse a wrong one.
+        A batch has an array of steps as `state`. Actions are checked, and converted to the form of
+        the action space.
         """
         if not isinstance(state, np.ndarray):
             step = 0 if state is None else int(state)
-            return self._function(step, observation, info), step + 1
+            return self._checked(step, self._function(step, observation, info)), step + 1
         problem = LearningProblem(self.env, "evaluate", horizon=self.horizon)
         actions = []
         for step, one in zip(state.tolist(), observation, strict=True):
             flat = check_action(problem, step, self._function(step, one, None), "policy")
             actions.append(problem.axes.shaped_action(flat))
         return np.array(actions), state + 1
+
+    def _checked(self, step: int, action: Any) -> Any:
+        """Return an action in the form of the action space. Raise ConfigurationError if outside."""
+        wrong = f"step {step}: the policy returned {short_repr(action)}, which is not in "
+        wrong += str(self.env.action_space)
+        try:
+            flat = self._actions.flat(action, "action")
+        except ZoomingError as error:
+            raise ConfigurationError(f"{wrong}: {error}") from error
+        for leaf in self._actions.leaves():
+            values = flat[leaf.first : leaf.last]
+            slack = 1e-9 * (leaf.high - leaf.low)  # rounding
+            if not ((leaf.low - slack <= values) & (values <= leaf.high + slack)).all():
+                raise ConfigurationError(wrong)
+        return self._actions.shaped(flat)
 
 
 def as_policy(policy: Any, env: Any, horizon: int | None) -> tuple[Any, Any]:

@@ -37,7 +37,7 @@ def run(
 
     Args:
         problems: names of presets (see zooming list), registered Gymnasium ids,
-        or module:Id of your own.
+            or module:Id of your own.
         out: folder of the study: manifest, finished runs, results.parquet and curves.parquet.
         agents: names separated by commas, with settings after colons:
             adaptive-q,adaptive-q:bonus=0.5,net-q.

@@ -38,11 +38,13 @@ def side_text(
 
 
 def _values_text(first: float, last: float) -> str:
-    values = [f"{value:g}" for value in np.arange(first, last + 1)]
-    if len(values) == 1:
-        return f"= {values[0]}"
-    shown = values if len(values) <= MOST_LISTED else [*values[:2], "...", values[-1]]
-    return f"in {{{', '.join(shown)}}}"
+    low, high = int(first), int(last)
+    if low == high:
+        return f"= {low}"
+    shown: list[object] = [*range(low, min(high, low + MOST_LISTED - 1) + 1)]
+    if high - low >= MOST_LISTED:
+        shown = [low, low + 1, "...", high]
+    return f"in {{{', '.join(map(str, shown))}}}"
 
 
 def _range_text(low: float, high: float) -> str:

@@ -15,6 +15,7 @@ from zooming.partitions.cuts import Cut
 from zooming.validation import Floats
 
 NEAR = 0.05  # a visit is near a state if it is at most this share of each drawn axis away
+AT_ONCE = 20_000  # boxes that are compared with all drawn states at once: about 100 MB
 UNSEEN = "no visits nearby"
 SHADE = "0.92"  # gray
 
@@ -50,6 +51,22 @@ def have_visits(
     low, high, visits = _visited_boxes(agent, step, cut) if found is None else found
     if not visits.sum() > 0:
         return None
+    near: Any = 0.0
+    for first in range(0, len(visits), AT_ONCE):
+        part = slice(first, first + AT_ONCE)
+        near = near + _visits_near(low[part], high[part], visits[part], cut, places, ends)
+    return np.asarray(near.ravel() > 1.0 - 1e-9)
+
+
+def _visits_near(
+    low: Floats,
+    high: Floats,
+    visits: Floats,
+    cut: Cut,
+    places: list[Floats],
+    ends: list[tuple[float, float]],
+) -> Floats:
+    """Return how many visits of some boxes are near each drawn state."""
     shares = []
     for i, along, (left, right) in zip(cut.drawn, places, ends, strict=True):
         reach = 0.5 if cut.view.is_whole[i] else NEAR * (right - left)
@@ -59,8 +76,7 @@ def have_visits(
         share = np.maximum(inside, 0.0) / np.where(width > 0, width, 1.0)
         shares.append(np.where(width > 0, share, inside >= 0))  # a sample has no width
     near = shares[0] * visits
-    near = near.sum(axis=1) if len(shares) == 1 else near @ shares[1].T
-    return np.asarray(near.ravel() > 1.0 - 1e-9)
+    return np.asarray(near.sum(axis=1) if len(shares) == 1 else near @ shares[1].T)
 
 
 def _sampled_states(agent: Any, step: int) -> Boxes | None:
