@@ -6,8 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 INSTALLED := $(VENV)/installed
-# Two processes that get half of the files each: a file's fixtures and problems are made once.
-TWO := -n 2 --dist worksteal
+# Three processes on two cores: many tests wait for processes that they start.
+THREE := -n 3 --dist worksteal
 # The tests start many interpreters. With bytecode on disk, each takes half a second less.
 unexport PYTHONDONTWRITEBYTECODE
 BOUNDS := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/cache-boundscheck
@@ -26,12 +26,12 @@ test: $(INSTALLED) browser compiler
 	@$(MAKE) --no-print-directory -j 2 -O compile-others compile-planners
 	@(nice -n 19 $(MAKE) --no-print-directory lint test-plain >$(VENV)/beside.log 2>&1; \
 		echo $$? >$(VENV)/beside.code) & \
-	$(BIN)/pytest $(TWO); code=$$?; wait; cat $(VENV)/beside.log; \
+	$(BIN)/pytest $(THREE); code=$$?; wait; cat $(VENV)/beside.log; \
 	exit $$((code + $$(cat $(VENV)/beside.code)))
 
 # Compile every kernel again, with the bounds of arrays checked: for edits of kernels.
 test-bounds: compile-bounds
-	$(BOUNDS) $(BIN)/pytest $(TWO) -m "(kernels or plain) and not slow and not process"
+	$(BOUNDS) $(BIN)/pytest $(THREE) -m "(kernels or plain) and not slow and not process"
 
 test-plain: $(INSTALLED)
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -m plain $$(grep -l mark.plain tests/test_*.py)
@@ -43,7 +43,7 @@ compile-bounds: $(INSTALLED)
 	$(BOUNDS) $(BIN)/python tools/compile_kernels.py
 
 test-fast: $(INSTALLED)
-	$(BIN)/pytest $(TWO) -m "not slow"
+	$(BIN)/pytest $(THREE) -m "not slow"
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
