@@ -24,7 +24,7 @@ demo: $(READY)
 # Many compiled tests wait for processes that they start. Lint and the first pass use that time.
 test: $(INSTALLED) browser compiler
 	@$(MAKE) --no-print-directory -j 2 -O compile-others compile-planners
-	@(nice -n 19 $(MAKE) --no-print-directory lint test-plain >$(VENV)/beside.log 2>&1; \
+	@($(MAKE) --no-print-directory lint test-plain >$(VENV)/beside.log 2>&1; \
 		echo $$? >$(VENV)/beside.code) & \
 	$(BIN)/pytest $(THREE); code=$$?; wait; cat $(VENV)/beside.log; \
 	exit $$((code + $$(cat $(VENV)/beside.code)))
