@@ -65,10 +65,7 @@ def begin_trial(auto: Auto, span: float, highest: float | None) -> tuple[int, in
 
 
 def end_trial(auto: Auto) -> tuple[int, int] | None:
-    """End the trial if its episodes were played; otherwise return the answer of `begin_trial`.
-
-    An interrupt may have come before its first episode.
-    """
+    """End a trial that was played. Return (tree, episodes) if an interrupt came before it began."""
     if auto._on_trial and not auto.choice.numbers[auto._on_trial, 0]:
         return auto._on_trial, TRIAL
     if auto._on_trial:

@@ -99,9 +99,10 @@ def _sampled_states(agent: Any, step: int) -> Boxes | None:
 
 
 def _visited_boxes(agent: Any, step: int, cut: Cut) -> Boxes:
-    """Return the boxes of states of a partition that contain the cut, with their visits.
+    """Return the balls of a step as boxes of states, with their visits.
 
-    A visit is spread evenly over the ball that was visited, also if it was split later.
+    Balls that do not contain the fixed values of the axes that are not drawn have 0 visits. A visit
+    is spread evenly over the ball that was visited, also if it was split later.
     """
     try:
         balls = agent.partition(step)
