@@ -386,6 +386,25 @@ def test_the_status_warns_of_a_horizon_that_cuts_episodes_off(tmp_path):
     assert short_horizon(slow) == [found]
 
 
+@compiled
+@pytest.mark.parametrize("driver", ["fused", "python"])
+def test_a_file_saved_within_a_run_knows_that_episodes_were_cut(tmp_path, driver):
+    agent = zooming.Planner(gym.make("zooming/Oil-v0"), horizon=2, seed=0)
+    paths = [tmp_path / name for name in ("within.zoom", "through.zoom", "continued.zoom")]
+
+    def save_at_20(learner, history):
+        if learner.n_episodes == 20:
+            learner.save(paths[0])
+
+    agent.learn(40, driver=driver, callback=save_at_20)
+    agent.save(paths[1])
+    loaded = zooming.load(paths[0])
+    assert loaded.was_cut
+    loaded.learn(20, driver=driver)
+    loaded.save(paths[2])
+    assert paths[1].read_bytes() == paths[2].read_bytes()
+
+
 class Joined(gym.Wrapper):
     """Plays an action for two steps of the environment."""
 

@@ -282,8 +282,10 @@ def taught(kind, n_state):
     return agent
 
 
+@pytest.mark.parametrize("at_once", [20_000, 7])
 @pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.Planner])
-def test_states_without_visits_nearby_are_gray(kind):
+def test_states_without_visits_nearby_are_gray(kind, at_once, monkeypatch):
+    monkeypatch.setattr("zooming.plots.policy_visits.AT_ONCE", at_once)
     ax = plots.policy(taught(kind, 1), n=101)
     shaded = [patch.get_extents().transformed(ax.transData.inverted()) for patch in ax.patches]
     assert [one.x0 for one in shaded][:1] == pytest.approx([0.0])
