@@ -88,7 +88,7 @@ class Planner(Agent):
         self.max_samples = check_int(max_samples, "max_samples", 1000)
         core = np.zeros(1, CORE)
         core["random"] = seeds.derive_seed(self.seed, "agent")
-        core["horizon"], core["due"], core["boldness"] = self.horizon, 1, 1.0
+        core["horizon"], core["due"], core["boldness"], core["own"] = self.horizon, 1, 1.0, -1
         core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
         core["reward_low"], core["reward_high"] = self.reward_range
         core["highest"], core["least"], core["most"] = highest, np.inf, -np.inf

@@ -235,25 +235,32 @@ def sort_by_step(samples, n_samples, grid, n_state, horizon):
         cell = np.int64(0)
         for j in range(n_axes):
             cell = cell * grid.bins[j] + grid.bin_of[j, samples.places[k, j]]
-        after, stride = np.int64(0), np.int64(1)
-        if samples.places[k, n_axes] == ENDED:
-            after = np.int64(ENDED)
-        else:
-            for j in range(n_state - 1, -1, -1):
-                after += stride * grid.bin_of[j, samples.places[k, n_axes + j]]
-                stride *= grid.bins[j]
-            stride = np.int64(1)
-            for j in range(n_state - 1, -1, -1):
-                shift = shift_of(grid, j, samples.places[k, n_axes + j])
-                side = 1 if shift > 0.0 else (-1 if shift < 0.0 else 0)
-                neighbors[i, j] = after + side * stride
-                shares[i, j] = abs(shift)
-                stride *= grid.bins[j]
-        cells[i], nexts[i] = cell, after
+        nexts[i] = ENDED
+        if samples.places[k, n_axes] != ENDED:
+            interpolation(grid, samples.places[k, n_axes:], nexts, neighbors, shares, i)
+        cells[i] = cell
         weights[i] = samples.numbers[k, WEIGHT]
         rewards[i] = samples.numbers[k, MEAN_REWARD]
         spreads[i] = samples.numbers[k, SPREAD]
     return Sorted(first, cells, nexts, neighbors, shares, weights, rewards, spreads)
+
+
+@jit_inline
+def interpolation(grid, places, nexts, neighbors, shares, i):
+    """Write row i of `nexts`, `neighbors` and `shares` of `Sorted` for a state at these places."""
+    n_state = shares.shape[1]
+    cell, stride = np.int64(0), np.int64(1)
+    for j in range(n_state - 1, -1, -1):
+        cell += stride * grid.bin_of[j, places[j]]
+        stride *= grid.bins[j]
+    stride = np.int64(1)
+    for j in range(n_state - 1, -1, -1):
+        shift = shift_of(grid, j, places[j])
+        side = 1 if shift > 0.0 else (-1 if shift < 0.0 else 0)
+        neighbors[i, j] = cell + side * stride
+        shares[i, j] = abs(shift)
+        stride *= grid.bins[j]
+    nexts[i] = cell
 
 
 @jit_inline

@@ -16,15 +16,18 @@ from zooming.kernels.layout import FIRST_VALUE
 from zooming.kernels.plan_actions import choose, write_action
 from zooming.kernels.plan_layout import (
     CORE_TYPE,
+    DISAPPOINTED,
     ENDED,
     EXPLORING,
     FADING,
+    FEW,
     FULL,
     GRID_TYPE,
     MEAN_REWARD,
     PLAN_TYPE,
     PLAYED,
     SAMPLES_TYPE,
+    SOON,
     SPREAD,
     WEIGHT,
 )
@@ -43,12 +46,31 @@ def draw_share(core):
 def begin_episode(core):
     """Draw the weight of the bonus in the coming episode, and whether it explores.
 
-    The weight is uniform. Its mean is 1 for the first FULL episodes, and then falls slowly.
+    The weight is uniform. Its mean is 1 for the first FULL episodes, and then falls slowly. The
+    return of the planner's last episode is counted first: a new plan is due if it disappoints.
     """
+    count_return(core)
     mean = (FULL / max(FULL, core[0]["n_episodes"])) ** FADING
     core[0]["boldness"] = 2.0 * mean * draw_share(core)
     is_drawn = draw_share(core) * np.sqrt(core[0]["n_episodes"] + 1.0) < EXPLORING
     core[0]["explores"] = 1 if is_drawn else 0
+
+
+@jit_kernel
+def count_return(core):
+    """Count the return of the last episode; let a new plan be due if this one earns too little."""
+    if core[0]["own"] >= 0:
+        core[0]["plays"] += 1.0
+        away = core[0]["total"] - core[0]["earned"]
+        core[0]["earned"] += away / core[0]["plays"]
+        core[0]["squares"] += away * (core[0]["total"] - core[0]["earned"])
+    core[0]["own"], core[0]["total"] = core[0]["n_episodes"], 0.0
+    plays, usual_plays = core[0]["plays"], core[0]["usual_plays"]
+    least = max(FEW, SOON * core[0]["n_episodes"])
+    if plays >= least and usual_plays >= least:
+        error = np.sqrt(core[0]["usual_variance"] * (1.0 / plays + 1.0 / usual_plays))
+        if core[0]["earned"] < core[0]["usual"] - DISAPPOINTED * error:
+            core[0]["due"] = core[0]["n_episodes"]
 
 
 @jit_kernel
@@ -83,6 +105,8 @@ def record(core, samples, units, step, state, action, reward, next_state, is_end
     core[0]["most"] = max(core[0]["most"], reward)
     if step == 0:  # an episode begins, in either driver
         core[0]["n_episodes"] += 1
+    if core[0]["n_episodes"] == core[0]["own"] + 1:  # not an episode of another agent
+        core[0]["total"] += reward
 
 
 # --- parts of the loop ----------------------------------------------------------------------------

@@ -24,6 +24,10 @@ FAR_BALLS = 0.2  # as BALLS, for the least distance that is worth such an episod
 TIE_BONUS = 1e-4  # bonus for few samples, in spans of the rewards seen; it breaks ties
 GROWTH = 1.1  # a new plan is made when the episodes have grown by this factor
 LATER = 1.2  # the same plan serves this much longer while others play
+# A plan is replaced early if its episodes earn less than those before, by DISAPPOINTED standard
+# errors, after at least FEW episodes and the share SOON of all. USUAL: share of all episodes, the
+# latest ones, that tell what is usual.
+DISAPPOINTED, FEW, SOON, USUAL = 4.0, 30.0, 0.01, 0.2
 # The grid.
 UNITS = 6561  # places of an interval: 3^8, so that thirds of thirds keep their centers
 FIRST_CELLS, ENOUGH_CELLS = (125, 300), (729, 2401)  # up to two axes, and from three on
@@ -35,8 +39,10 @@ END = 1 / 9  # an outermost bin of an action axis is played at its end if at mos
 EVEN = 0.1  # share of the bins of an action axis that is placed evenly, not by the data
 # The regression.
 PRIOR = 0.01  # weight of the trend, in samples, against the kernel's mass
+ENOUGH = 4.0  # samples for each coefficient of the trend; with fewer, it is simpler
 RIDGE = 0.1  # samples against each coefficient of the trend
-ENOUGH = 4.0  # samples for each coefficient; with fewer, the trend is the mean
+N_HATS = 9  # knots of a function of the drift, see `features`
+STRONG = 10.0  # F statistic from which functions of a drift are features
 FLAT, NARROW, FIRST_WIDTH = 2.0, -10.0, -2.0  # bandwidths are powers of 2; FLAT ignores the axis
 GAIN = 0.995  # another bandwidth must lower the leave-one-out error by this factor
 DOUBT = 2.0  # a step leaves the pool if its squared errors fall by this many standard deviations
@@ -83,6 +89,14 @@ CORE = np.dtype(
         ("explores", "i8"),  # 1: this episode heads for cells far from all samples
         ("far", "f8"),  # the least distance from samples that is worth going to
         ("boldness", "f8"),  # weight of the bonus in this episode
+        ("own", "i8"),  # number of the episode that the planner played last; -1: none
+        ("total", "f8"),  # its return so far
+        ("plays", "f8"),  # episodes of the current plan: number, mean return, squared deviations
+        ("earned", "f8"),
+        ("squares", "f8"),
+        ("usual_plays", "f8"),  # episodes of the plans before: number, mean return, variance
+        ("usual", "f8"),
+        ("usual_variance", "f8"),
         ("horizon", "i8"),
         ("n_state", "i8"),
         ("n_action", "i8"),
@@ -157,12 +171,12 @@ class Models(NamedTuple):
     found: Any  # [N_FITS, 3]: noise, gap and share of each fit
     members: Any  # [N_FITS, horizon] bool: the steps whose samples are in COUNT
     kernels: Any  # [N_FITS, n_axes]: the bandwidths of MASS and NEAR; NaN if these are not valid
-    factors: Any  # [N_FITS, n_features, n_features]: Cholesky factors, see `trends`
+    factors: Any  # [N_FITS, n_columns, n_columns]: Cholesky factors, see `trends`
     between: Any  # [2]: variance between a step apart and the pool; -1 if the step is alike
     targets: Any  # [n_samples]: next values
     rests: Any  # [n_samples]: targets of a correction
     losses: Any  # [2, 3, n_samples]: leave-one-out errors of each target and form
-    features: Any  # [n_cells, n_features], see `trends`
+    features: Any  # see `features`
     decay: Any  # [n_axes, most bins], see `smoothing`
     buffer: Any  # [2 n_cells]
     errors: Any  # [number of SHARES]

@@ -17,14 +17,18 @@ import numpy as np
 
 from zooming.kernels.exogenous import average_out, find_exogenous
 from zooming.kernels.exploring import covering_radius, find_way, measure_distances
+from zooming.kernels.drifts import add_values, find_drifts
+from zooming.kernels.features import cell_centers, make_features
 from zooming.kernels.grids import largest, sort_by_step
 from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.plan_layout import (
     ALIKE,
     ALONE,
     BALLS,
+    CATEGORIES,
     CAUTION,
     COUNT,
+    ENOUGH,
     EVIDENCE,
     FAR_BALLS,
     GROWTH,
@@ -38,11 +42,11 @@ from zooming.kernels.plan_layout import (
     SHARES,
     THIN,
     TIE_BONUS,
+    USUAL,
     VALUES,
     Models,
 )
 from zooming.kernels.step_models import combined_variance, fit_pool, model_step
-from zooming.kernels.trends import make_features
 
 
 @jit_kernel
@@ -67,11 +71,14 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
     if is_learning:
         measure_distances(rows.cells, grid, distances)
         core[0]["far"] = covering_radius(grid, FAR_BALLS * root)
-    n_axes, features = widths.shape[2], make_features(grid, n_cells)
+    n_axes, centers = widths.shape[2], cell_centers(grid, n_cells)
+    drifts = find_drifts(samples, n_samples, rows, grid, centers)
+    features = make_features(grid, centers, rows.cells, drifts)
+    has_drift, offsets = can_drift(grid, core[0]["n_state"], n_total), np.zeros(n_cells)
     models = Models(
         np.zeros((N_FITS, N_ROWS, n_cells)), np.zeros((N_FITS, 3)),
         np.zeros((N_FITS, horizon), np.bool_), np.full((N_FITS, n_axes), np.nan),
-        np.zeros((N_FITS, features.shape[1], features.shape[1])), np.zeros(2),
+        np.zeros((N_FITS, features.n_columns, features.n_columns)), np.zeros(2),
         np.zeros(n_samples), np.zeros(n_samples), np.zeros((2, 3, n_samples)), features,
         np.ones((n_axes, largest(grid.bins))), np.zeros(2 * n_cells), np.zeros(SHARES.shape[0]),
         covering_radius(grid, BALLS * root),
@@ -94,6 +101,9 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
             if kind == VALUES:
                 average_out(plan.values[step + 1], has_exogenous, chances[step], places, after)
                 targets, center = models.targets, fill_next_values(rows, after, models.targets)
+                if has_drift:
+                    add_values(drifts.samples, after, -1.0, targets)
+                    center = np.sum(rows.weights * targets) / max(1e-9, n_total)
             # All steps have the same bandwidths, so only some of the steps tune them.
             is_search = step == (horizon - 1) // 2 or (kind == REWARDS and was[REWARDS] != ALIKE)
             is_search = is_search and is_learning and (is_early or turn % 2 == kind)
@@ -101,6 +111,11 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
                 models, rows, targets, center, step, apart[kind], kind, grid, widths[kind],
                 is_search, compares, factor,
             )  # fmt: skip
+            if kind == VALUES and has_drift:
+                offsets[:] = 0.0
+                add_values(drifts.cells, after, 1.0, offsets)
+                models.work[VALUES, MEAN] += offsets
+                models.work[VALUES + OWN, MEAN] += offsets
             if kind == VALUES and is_learning:
                 # A correction has no kernel of next states: the pool's serves.
                 is_own = was[VALUES] == ALONE
@@ -124,7 +139,30 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
         core[0]["n_plans"] += 1
         core[0]["n_planned"] = n_samples
         n_episodes = core[0]["n_episodes"]
+        remember_plan(core)
         core[0]["due"] = max(n_episodes + 1, np.int64(np.ceil(GROWTH * n_episodes)))
+
+
+@jit_kernel
+def can_drift(grid, n_state, n_samples):
+    """Return whether the value of the drift estimates the next value; categories do not drift."""
+    found = n_samples >= ENOUGH * (1 + grid.bins.shape[0])
+    for j in range(n_state):
+        found = found and (grid.kinds[j] != CATEGORIES or grid.bins[j] == 1)
+    return found
+
+
+@jit_kernel
+def remember_plan(core):
+    """Add the returns under the old plan to what is usual, and begin those of a new plan."""
+    before = min(core[0]["usual_plays"], USUAL * core[0]["n_episodes"])
+    plays = core[0]["plays"]
+    both = max(1.0, before + plays)
+    variance = before * core[0]["usual_variance"] + core[0]["squares"]
+    core[0]["usual"] += (core[0]["earned"] - core[0]["usual"]) * plays / both
+    core[0]["usual_variance"] = variance / both
+    core[0]["usual_plays"] = before + plays
+    core[0]["plays"] = core[0]["earned"] = core[0]["squares"] = 0.0
 
 
 @jit_kernel

@@ -1,0 +1,95 @@
+"""Features of the trend: a quadratic of the coordinates, and functions of the drift.
+
+Next values often depend on state and action through the drift alone (see `drifts`), and so do many
+rewards. A function of one number needs far fewer samples than a function of all coordinates. The
+features of a cell are
+
+    1, coordinates, their pairwise products
+    of each drift: hats, max(0, 1 - |place - i|) for i = 0, ..., N_HATS - 1
+
+Here `place` runs from 0 to N_HATS - 1 over the drifts of the visited cells. So hats make a function
+of the drift that is linear between N_HATS knots. At most two hats of a drift are positive: features
+are stored as pairs of a column and an entry.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zooming.kernels.drifts import coordinate
+from zooming.kernels.jit import jit_kernel
+from zooming.kernels.plan_layout import N_HATS, STRONG
+
+
+class Features(NamedTuple):
+    """The features of every cell."""
+
+    columns: Any  # [n_cells, n_pairs] int64, increasing
+    entries: Any  # [n_cells, n_pairs]
+    n_quadratic: Any  # int: columns of the quadratic
+    n_columns: Any  # int: the same, and the hats of all drifts
+
+
+@jit_kernel
+def cell_centers(grid, n_cells):
+    """Return the coordinates of each cell's center, scaled to [-1, 1]; 0 for a category."""
+    n_axes = grid.bins.shape[0]
+    centers = np.zeros((n_cells, n_axes))
+    for c in range(n_cells):
+        rest = c
+        for j in range(n_axes - 1, -1, -1):
+            centers[c, j] = coordinate(grid, j, grid.centers[j, rest % grid.bins[j]])
+            rest //= grid.bins[j]
+    return centers
+
+
+@jit_kernel
+def make_features(grid, centers, visited, drifts):
+    """Return the features of each cell. `visited` has the cells of samples."""
+    n_cells, n_axes = centers.shape
+    n_quadratic, n_hats = 1 + n_axes + n_axes * (n_axes + 1) // 2, 0
+    for j in range(drifts.strengths.shape[0]):
+        n_hats += 1 if has_hats(grid, drifts, j) else 0
+    columns = np.zeros((n_cells, n_quadratic + 2 * n_hats), np.int64)
+    entries = np.ones((n_cells, n_quadratic + 2 * n_hats))
+    for c in range(n_cells):
+        k = 1 + n_axes
+        for i in range(n_axes):
+            entries[c, 1 + i] = centers[c, i]
+            for j in range(i, n_axes):
+                entries[c, k] = centers[c, i] * centers[c, j]
+                k += 1
+        for k in range(n_quadratic):
+            columns[c, k] = k
+    pair, column = n_quadratic, n_quadratic
+    for j in range(drifts.strengths.shape[0]):
+        if has_hats(grid, drifts, j):
+            write_hats(entries, columns, drifts.coefficients[j], visited, n_axes, pair, column)
+            pair, column = pair + 2, column + N_HATS
+    return Features(columns, entries, n_quadratic, column)
+
+
+@jit_kernel
+def has_hats(grid, drifts, axis):
+    """Return whether functions of the drift of this axis are features: it must be significant."""
+    return grid.bins[axis] >= 3 and drifts.strengths[axis] > STRONG
+
+
+@jit_kernel
+def write_hats(entries, columns, coefficients, visited, n_axes, pair, column):
+    """Write the hats of one drift into the pairs `pair` and `pair` + 1 of each cell."""
+    n_cells = entries.shape[0]
+    drift, low, high = np.zeros(n_cells), np.inf, -np.inf
+    for c in range(n_cells):
+        for i in range(1 + n_axes):
+            drift[c] += coefficients[i] * entries[c, i]
+    for c in visited:
+        low, high = min(low, drift[c]), max(high, drift[c])
+    for c in range(n_cells):
+        place = (N_HATS - 1) * (drift[c] - low) / max(1e-9, high - low)
+        place = min(N_HATS - 1.0, max(0.0, place))
+        knot = min(N_HATS - 2, np.int64(place))
+        columns[c, pair], columns[c, pair + 1] = column + knot, column + knot + 1
+        entries[c, pair], entries[c, pair + 1] = 1.0 - (place - knot), place - knot
