@@ -123,6 +123,7 @@ class Auto(Portfolio):
             return waiting
         if self.n_episodes < PILOT:
             return None
+        self._catch_up(self.planner)
         core, known = self.planner.table.core, self._known_range
         least, most = float(core["least"][0]), float(core["most"][0])
         span = most - least
@@ -140,6 +141,7 @@ class Auto(Portfolio):
             self._add_trees(trees)
         for tree in self.trees:
             if span > GROWTH * tree.scale:
+                self._catch_up(tree)
                 tree.rescale(span)
         return begin_trial(self, span, highest)
 

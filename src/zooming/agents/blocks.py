@@ -27,16 +27,59 @@ SAFE_PLAYS = -1  # value of counts[PLAYER] if the safe agent of a guarantee play
 Keeper = TypeVar("Keeper")
 
 
-class Played:
-    """Episodes just played: their transitions, their returns, and the agents that learn from them.
+class Learner:
+    """An agent, and how many of the recorded transitions it has learned."""
 
-    `first` is the index in `log` of the first of these episodes.
+    def __init__(self, agent: Agent, n_learned: int) -> None:
+        self.agent = agent
+        self.skip(n_learned)
+
+    def skip(self, n_rows: int) -> None:
+        """State that the agent has learned the first `n_rows` transitions."""
+        # One assignment, so that an interrupt changes both or none.
+        self.position = n_rows, np.zeros(1, np.int64)
+
+    def catch_up(self, recorder: Recorder) -> None:
+        """Let the agent learn all transitions that it has not learned yet."""
+        first, n_done = self.position
+        n_rows = recorder.n_rows
+        if first < n_rows:
+            self.agent._learn_transitions(recorder.transitions(first), n_done)
+            self.skip(n_rows)
+
+
+class Played:
+    """Transitions of the blocks that were just played, and what remains to be done with them.
+
+    An agent that does not play learns them when it is needed, many at once: the result is the same.
+    `first` is the index in `log` of the first episode whose return was not credited yet.
     """
 
-    def __init__(self, recorder: Recorder, log: Log, first: int, others: list[Agent]) -> None:
+    def __init__(self, recorder: Recorder, log: Log, first: int) -> None:
         self.recorder, self.log, self.first = recorder, log, first
-        # Each agent with the number of transitions that it has learned so far.
-        self.others = [(agent, np.zeros(1, np.int64)) for agent in others]
+        self.learners: list[Learner] = []
+        self.player: Agent | None = None  # its transitions need not be learned again
+
+    def begin_block(self, agents: list[Agent], player: Agent) -> None:
+        """Let `player` catch up before it plays. New agents learn what is played from now on."""
+        known = {id(learner.agent): learner for learner in self.learners}
+        n_rows = self.recorder.n_rows
+        self.learners = [known.get(id(agent)) or Learner(agent, n_rows) for agent in agents]
+        self.catch_up(player)
+        self.player = player
+
+    def end_block(self) -> None:
+        """State that the player has learned what it played."""
+        for learner in self.learners:
+            if learner.agent is self.player:
+                learner.skip(self.recorder.n_rows)
+        self.player = None
+
+    def catch_up(self, agent: Agent) -> None:
+        """Let an agent learn all transitions played so far."""
+        for learner in self.learners:
+            if learner.agent is agent:
+                learner.catch_up(self.recorder)
 
 
 def play_blocks(portfolio: Portfolio, env: Any, crossing: Crossing, log: Log, end: int) -> int:
@@ -49,20 +92,22 @@ def play_blocks(portfolio: Portfolio, env: Any, crossing: Crossing, log: Log, en
     first, n_steps = int(log.done[0]), min(portfolio.horizon, env.horizon)
     wanted = portfolio.reward_range if portfolio.rewards == "refuse" else ANY_REWARD
     recorder = Recorder(env, crossing, (end - first) * n_steps, wanted)
+    portfolio._played = Played(recorder, log, first)
     while first < end:
         portfolio._choose()
+        played = portfolio._played
         player: Any = portfolio.player
-        recorder.clear()
-        others = [agent for agent in portfolio.agents if agent is not player]
-        portfolio._played = Played(recorder, log, first, others)
+        played.begin_block(portfolio.agents, player)
         last = min(end, first + int(portfolio.counts[LEFT]))
         code = player.play(recorder, recorder.recording, log, last)
         if code in (kernels.BAD_REWARD, kernels.BAD_STATE):
             _drop_refused(portfolio, recorder, code, log)
             return int(code)
-        settle(portfolio)
-        log.is_full = code == kernels.FULL
+        played.end_block()
         first = int(log.done[0])
+        _credit_played(portfolio, played)
+        log.is_full = code == kernels.FULL
+    settle(portfolio)
     return kernels.FINE
 
 
@@ -78,7 +123,7 @@ def _drop_refused(portfolio: Portfolio, recorder: Recorder, code: int, log: Log)
 
 
 def settle(portfolio: Portfolio) -> None:
-    """Let the other agents learn from the episodes just played; credit their returns to the player.
+    """Let all agents learn the episodes just played, and credit their returns to the player.
 
     Do nothing if no episodes wait. After an interrupt, the next call continues where it stopped.
     `act` at step 0, `update`, `play_blocks` and saving call it first.
@@ -86,15 +131,24 @@ def settle(portfolio: Portfolio) -> None:
     played = portfolio._played
     if played is None:
         return
-    recorded = played.recorder.transitions()
-    for agent, n_learned in played.others:
-        agent._learn_transitions(recorded, n_learned)
+    played.end_block()
+    for learner in played.learners:
+        learner.catch_up(played.recorder)
+    _credit_played(portfolio, played)
+    portfolio._played = None
+    warn_of_clipping(portfolio.player)
+
+
+def _credit_played(portfolio: Portfolio, played: Played) -> None:
+    """Credit the returns that were not credited yet to the agent that played them."""
     last = int(played.log.done[0])
     n_played, counts = last - played.first, portfolio.counts.copy()
     counts[LEFT] -= n_played
     counts[N_EPISODES] += n_played
-    credit(portfolio, played.log.returns[played.first : last].tolist(), counts=counts, _played=None)
-    warn_of_clipping(portfolio.player)
+    later = copy.copy(played)
+    later.first = last
+    returns = played.log.returns[played.first : last].tolist()
+    credit(portfolio, returns, counts=counts, _played=later)
 
 
 def close_episode(portfolio: Portfolio) -> None:

@@ -98,7 +98,7 @@ class Portfolio(Delegate):
         self.choice, self.trend = Choice(len(self.agents)), Trend()
         self.counts = np.zeros(4, np.int64)  # PLAYER, LEFT, IS_OPEN, N_EPISODES
         self._total = np.zeros(1)  # return so far of the current episode
-        self._played: Played | None = None  # episodes that some agents have yet to learn
+        self._played: Played | None = None  # what some agents have yet to learn
         self.guarantee = make_guarantee(self, guarantee, lipschitz)
         is_nested = any(isinstance(agent, Portfolio) for agent in self.agents)
         if not is_nested and all(hasattr(agent, "play") for agent in self.agents):
@@ -175,6 +175,11 @@ class Portfolio(Delegate):
             if self.guarantee is not None:
                 n = min(n, self.guarantee.balance.n_allowed())
             self.counts[[PLAYER, LEFT]] = (player, n) if n else (SAFE_PLAYS, 1)
+
+    def _catch_up(self, agent: Agent) -> None:
+        """Let an agent learn all episodes played so far; others may learn them later."""
+        if self._played is not None:
+            self._played.catch_up(agent)
 
     def _before_choice(self) -> tuple[int, int] | None:
         """Prepare the agents for the next block. Return (player, number of episodes) or None.

@@ -57,17 +57,13 @@ class Recorder:
         """The reward of the last transition, even if the agent got NaN in its place."""
         return float(self._rows()[-1, 1])
 
-    def clear(self) -> None:
-        """Forget all transitions."""
-        self.params[recording.COUNT] = 0.0
-
     def drop_last(self) -> None:
         """Forget the last transition, which the agent refused."""
         self.params[recording.COUNT] -= 1.0
 
-    def transitions(self) -> Transitions:
-        """Return all recorded transitions."""
-        rows, n_state = self._rows(), self.n_state
+    def transitions(self, first: int = 0) -> Transitions:
+        """Return the recorded transitions, without the first `first` ones."""
+        rows, n_state = self._rows()[first:], self.n_state
         after = 2 + n_state + self.n_action
         steps = rows[:, 0].astype(np.int64)
         return Transitions(
