@@ -123,9 +123,8 @@ class Auto(Portfolio):
             return waiting
         if self.n_episodes < PILOT:
             return None
-        self._catch_up(self.planner)
-        core, known = self.planner.table.core, self._known_range
-        least, most = float(core["least"][0]), float(core["most"][0])
+        known = self._known_range
+        least, most = self._rewards_seen()
         span = most - least
         if span <= 0.0 and known is not None:
             span = known[1] - known[0]
@@ -145,11 +144,22 @@ class Auto(Portfolio):
                 tree.rescale(span)
         return begin_trial(self, span, highest)
 
+    def _rewards_seen(self) -> tuple[float, float]:
+        """Return the lowest and the highest reward so far."""
+        core = self.planner.table.core
+        least, most = float(core["least"][0]), float(core["most"][0])
+        if self._played is not None:
+            waiting = self._played.rewards_before(self.planner)
+            if len(waiting):
+                least, most = min(least, waiting.min()), max(most, waiting.max())
+        return float(least), float(most)
+
     def _teach_pilot(self, tree: TreeQ) -> None:
         """Let a tree learn from the episodes before it began, as the planner has kept them.
 
         The planner keeps no masks. So values of next states are those of all actions.
         """
+        self._catch_up(self.planner)
         kept = kept_transitions(self.planner)
         if kept is not None:
             tree._learn_transitions(kept)

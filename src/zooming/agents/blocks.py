@@ -75,6 +75,11 @@ class Played:
                 learner.skip(self.recorder.n_rows)
         self.player = None
 
+    def rewards_before(self, agent: Agent) -> NDArray[np.float64]:
+        """Return the rewards of the transitions that an agent has not learned yet."""
+        first = [learner.position[0] for learner in self.learners if learner.agent is agent]
+        return self.recorder.rewards(first[0] if first else self.recorder.n_rows)
+
     def catch_up(self, agent: Agent) -> None:
         """Let an agent learn all transitions played so far."""
         for learner in self.learners:

@@ -61,6 +61,10 @@ class Recorder:
         """Forget the last transition, which the agent refused."""
         self.params[recording.COUNT] -= 1.0
 
+    def rewards(self, first: int) -> NDArray[np.float64]:
+        """Return the recorded rewards, without the first `first` ones."""
+        return self._rows()[first:, 1]
+
     def transitions(self, first: int = 0) -> Transitions:
         """Return the recorded transitions, without the first `first` ones."""
         rows, n_state = self._rows()[first:], self.n_state

@@ -46,6 +46,7 @@ def begin_trial(auto: Auto, span: float, highest: float | None) -> tuple[int, in
     next_trial, leader = time_after(auto._next_trial, auto.n_episodes), auto.choice.leader()
     leading = auto.agents[leader]
     is_shared = isinstance(leading, TreeQ) and leading.shared
+    auto._catch_up(auto.planner)
     may_be_stuck = is_shared or (leader == 0 and is_without_noise(auto.planner.table, span))
     is_allowed = auto.guarantee is None or auto.guarantee.balance.n_allowed() >= TRIAL
     if not (may_be_stuck and is_allowed):

@@ -18,7 +18,7 @@ import numpy as np
 from zooming.kernels.cholesky import decompose, solve
 from zooming.kernels.grids import interpolation, place_of
 from zooming.kernels.jit import jit_inline, jit_kernel
-from zooming.kernels.plan_layout import CATEGORIES, ENDED, RIDGE, WEIGHT
+from zooming.kernels.plan_layout import CATEGORIES, ENDED, MOST_FITTED, RIDGE, WEIGHT
 
 
 class Drifts(NamedTuple):
@@ -39,17 +39,14 @@ def coordinate(grid, axis, x):
 @jit_kernel
 def find_drifts(samples, n_samples, rows, grid, centers):
     """Return the drifts. `centers` [n_cells, n_axes] are coordinates; `rows` are sorted samples."""
-    n_axes, n_state, n_cells = centers.shape[1], rows.shares.shape[1], centers.shape[0]
-    points = np.zeros((n_samples, n_axes))
-    free = rows.first.copy()
-    order = np.zeros(n_samples, np.int64)
+    n_axes = centers.shape[1]
+    free, points = rows.first.copy(), np.zeros((n_samples, n_axes))
     for k in range(n_samples):
-        order[k] = free[samples.steps[k]]
+        i = free[samples.steps[k]]
         free[samples.steps[k]] += 1
         for j in range(n_axes):
-            x = (samples.places[k, j] + 0.5) / grid.units[j]
-            points[order[k], j] = coordinate(grid, j, x)
-    coefficients, strengths = fit_drifts(samples, n_samples, order, points, grid, n_state)
+            points[i, j] = coordinate(grid, j, (samples.places[k, j] + 0.5) / grid.units[j])
+    coefficients, strengths = fit_drifts(samples, n_samples, grid, rows.shares.shape[1])
     return Drifts(
         coefficients, strengths, follow(coefficients, points, grid),
         follow(coefficients, centers, grid),
@@ -57,19 +54,19 @@ def find_drifts(samples, n_samples, rows, grid, centers):
 
 
 @jit_kernel
-def fit_drifts(samples, n_samples, order, points, grid, n_state):
-    """Return (coefficients, strengths) of `Drifts`; `points` are coordinates of the samples."""
-    n_axes = points.shape[1]
+def fit_drifts(samples, n_samples, grid, n_state):
+    """Return (coefficients, strengths) of `Drifts`, from MOST_FITTED samples if there are more."""
+    n_axes = grid.bins.shape[0]
     p = 1 + n_axes
     matrix, x, right = np.zeros((p, p)), np.ones(p), np.zeros((n_state, p))
     sums, squares, weight = np.zeros(n_state), np.zeros(n_state), 1e-9
-    for k in range(n_samples):
+    for k in range(0, n_samples, 1 + n_samples // MOST_FITTED):
         if samples.places[k, n_axes] == ENDED:
             continue
         w = samples.numbers[k, WEIGHT]
         weight += w
         for j in range(n_axes):
-            x[1 + j] = points[order[k], j]
+            x[1 + j] = coordinate(grid, j, (samples.places[k, j] + 0.5) / grid.units[j])
         for i in range(p):
             for m in range(i + 1):
                 matrix[i, m] += w * x[i] * x[m]
@@ -87,7 +84,8 @@ def fit_drifts(samples, n_samples, order, points, grid, n_state):
         solve(matrix, coefficients[j])
         rest = squares[j] - np.sum(right[j] * coefficients[j])
         explained = squares[j] - sums[j] ** 2 / weight - rest
-        strengths[j] = max(0.0, explained) * weight / (n_axes * max(rest, 1e-9 * squares[j] + 1e-99))
+        rest = max(rest, 1e-9 * squares[j] + 1e-99)  # of a law without noise it is rounding
+        strengths[j] = max(0.0, explained) / n_axes / rest * weight
     return coefficients, strengths
 
 

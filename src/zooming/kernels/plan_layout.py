@@ -42,6 +42,7 @@ PRIOR = 0.01  # weight of the trend, in samples, against the kernel's mass
 ENOUGH = 4.0  # samples for each coefficient of the trend; with fewer, it is simpler
 RIDGE = 0.1  # samples against each coefficient of the trend
 N_HATS = 9  # knots of a function of the drift, see `features`
+MOST_FITTED = 4000  # samples from which drifts are fitted; they have few coefficients
 STRONG = 10.0  # F statistic from which functions of a drift are features
 FLAT, NARROW, FIRST_WIDTH = 2.0, -10.0, -2.0  # bandwidths are powers of 2; FLAT ignores the axis
 GAIN = 0.995  # another bandwidth must lower the leave-one-out error by this factor
