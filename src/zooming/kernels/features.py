@@ -5,11 +5,11 @@ rewards. A function of one number needs far fewer samples than a function of all
 features of a cell are
 
     1, coordinates, their pairwise products
-    of each drift: hats, max(0, 1 - |place - i|) for i = 0, ..., N_HATS - 1
+    of each drift: hats, max(0, 1 - |place - i|) for i = 0, ..., n_hats - 1
 
-Here `place` runs from 0 to N_HATS - 1 over the drifts of the visited cells. So hats make a function
-of the drift that is linear between N_HATS knots. At most two hats of a drift are positive: features
-are stored as pairs of a column and an entry.
+Here `place` runs from 0 to n_hats - 1 over the drifts of the visited cells. So hats make a function
+of the drift that is linear between n_hats knots, whose number grows with the samples. At most two
+hats of a drift are positive: features are stored as pairs of a column and an entry.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from zooming.kernels.drifts import coordinate
 from zooming.kernels.jit import jit_kernel
-from zooming.kernels.plan_layout import N_HATS, STRONG
+from zooming.kernels.plan_layout import STRONG
 
 
 class Features(NamedTuple):
@@ -46,14 +46,14 @@ def cell_centers(grid, n_cells):
 
 
 @jit_kernel
-def make_features(grid, centers, visited, drifts):
+def make_features(grid, centers, visited, drifts, n_hats):
     """Return the features of each cell. `visited` has the cells of samples."""
     n_cells, n_axes = centers.shape
-    n_quadratic, n_hats = 1 + n_axes + n_axes * (n_axes + 1) // 2, 0
+    n_quadratic, n_pairs = 1 + n_axes + n_axes * (n_axes + 1) // 2, 0
     for j in range(drifts.strengths.shape[0]):
-        n_hats += 1 if has_hats(grid, drifts, j) else 0
-    columns = np.zeros((n_cells, n_quadratic + 2 * n_hats), np.int64)
-    entries = np.ones((n_cells, n_quadratic + 2 * n_hats))
+        n_pairs += 2 if has_hats(grid, drifts, j) else 0
+    n_pairs += n_quadratic
+    columns, entries = np.zeros((n_cells, n_pairs), np.int64), np.ones((n_cells, n_pairs))
     for c in range(n_cells):
         k = 1 + n_axes
         for i in range(n_axes):
@@ -66,8 +66,9 @@ def make_features(grid, centers, visited, drifts):
     pair, column = n_quadratic, n_quadratic
     for j in range(drifts.strengths.shape[0]):
         if has_hats(grid, drifts, j):
-            write_hats(entries, columns, drifts.coefficients[j], visited, n_axes, pair, column)
-            pair, column = pair + 2, column + N_HATS
+            drift = find_drift(centers, drifts.coefficients[j])
+            write_hats(entries, columns, drift, visited, n_hats, pair, column)
+            pair, column = pair + 2, column + n_hats
     return Features(columns, entries, n_quadratic, column)
 
 
@@ -78,18 +79,24 @@ def has_hats(grid, drifts, axis):
 
 
 @jit_kernel
-def write_hats(entries, columns, coefficients, visited, n_axes, pair, column):
+def find_drift(centers, coefficients):
+    """Return the drift of every cell along one axis."""
+    drift = np.full(centers.shape[0], coefficients[0])
+    for c in range(centers.shape[0]):
+        for j in range(centers.shape[1]):
+            drift[c] += coefficients[1 + j] * centers[c, j]
+    return drift
+
+
+@jit_kernel
+def write_hats(entries, columns, drift, visited, n_hats, pair, column):
     """Write the hats of one drift into the pairs `pair` and `pair` + 1 of each cell."""
-    n_cells = entries.shape[0]
-    drift, low, high = np.zeros(n_cells), np.inf, -np.inf
-    for c in range(n_cells):
-        for i in range(1 + n_axes):
-            drift[c] += coefficients[i] * entries[c, i]
+    low, high = np.inf, -np.inf
     for c in visited:
         low, high = min(low, drift[c]), max(high, drift[c])
-    for c in range(n_cells):
-        place = (N_HATS - 1) * (drift[c] - low) / max(1e-9, high - low)
-        place = min(N_HATS - 1.0, max(0.0, place))
-        knot = min(N_HATS - 2, np.int64(place))
+    for c in range(drift.shape[0]):
+        place = (n_hats - 1) * (drift[c] - low) / max(1e-9, high - low)
+        place = min(n_hats - 1.0, max(0.0, place))
+        knot = min(n_hats - 2, np.int64(place))
         columns[c, pair], columns[c, pair + 1] = column + knot, column + knot + 1
         entries[c, pair], entries[c, pair + 1] = 1.0 - (place - knot), place - knot

@@ -32,6 +32,7 @@ from zooming.kernels.plan_layout import (
     EVIDENCE,
     FAR_BALLS,
     GROWTH,
+    LEAST_HATS,
     MEAN,
     N_FITS,
     N_ROWS,
@@ -73,7 +74,8 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
         core[0]["far"] = covering_radius(grid, FAR_BALLS * root)
     n_axes, centers = widths.shape[2], cell_centers(grid, n_cells)
     drifts = find_drifts(samples, n_samples, rows, grid, centers)
-    features = make_features(grid, centers, rows.cells, drifts)
+    n_hats = max(LEAST_HATS, np.int64(n_total**0.25))
+    features = make_features(grid, centers, rows.cells, drifts, n_hats)
     has_drift, offsets = can_drift(grid, core[0]["n_state"], n_total), np.zeros(n_cells)
     models = Models(
         np.zeros((N_FITS, N_ROWS, n_cells)), np.zeros((N_FITS, 3)),
