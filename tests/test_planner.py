@@ -13,8 +13,12 @@ from helpers import Boxes, Drift, box, knowledge, same_history
 from zooming.agents.planner import ANY_REWARD
 from zooming.kernels import (
     IS_JIT_DISABLED,
+    cholesky,
+    drifts,
     exogenous,
     exploring,
+    features,
+    plan_episodes,
     plan_layout,
     planning,
     smoothing,
@@ -154,20 +158,121 @@ def test_tuning_keeps_the_bandwidths_of_the_least_error():
     assert again == found
 
 
+def no_drifts(grid, n_state=1):
+    """Drifts that are too weak to be features."""
+    none = np.zeros((n_state, 1 + len(grid.bins)))
+    nowhere = np.zeros(0, np.int64), np.zeros((0, n_state), np.int64), np.zeros((0, n_state))
+    return drifts.Drifts(none, np.zeros(n_state), nowhere, nowhere)
+
+
+def features_of(grid, visited=(), drift=None, n_hats=9):
+    """The features of a grid, by default without functions of a drift."""
+    centers = features.cell_centers(grid, math.prod(grid.bins))
+    drift = no_drifts(grid) if drift is None else drift
+    return features.make_features(grid, centers, np.array(visited, np.int64), drift, n_hats)
+
+
+def dense_features(found):
+    """Pairs of columns and entries as a matrix."""
+    dense = np.zeros((len(found.columns), found.n_columns))
+    for c, (columns, entries) in enumerate(zip(found.columns, found.entries, strict=True)):
+        assert (np.diff(columns) > 0).all()
+        dense[c, columns] += entries
+    return dense
+
+
+def bent(grid, coefficients=(0.1, 0.5, 0.7)):
+    """A strong drift of the first axis."""
+    return no_drifts(grid)._replace(
+        coefficients=np.array([coefficients]), strengths=np.array([1e6])
+    )
+
+
+@pytest.mark.plain
+def test_a_positive_definite_system_is_solved_by_its_factor():
+    rng = np.random.default_rng(0)
+    root, right = rng.normal(size=(7, 5)), rng.normal(size=5)
+    matrix = root.T @ root
+    factor, x = matrix.copy(), right.copy()
+    cholesky.decompose(factor)
+    np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(matrix))
+    cholesky.solve(factor, x)
+    np.testing.assert_allclose(matrix @ x, right)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("n_hats", [3, 9])
+def test_functions_of_the_drift_are_linear_between_knots(n_hats):
+    grid, visited = grid_of(*PLANE), [1, 4, 9, 13]
+    dense = dense_features(features_of(grid, visited, bent(grid), n_hats))
+    x = features.cell_centers(grid, 15)
+    quadratic = np.column_stack([np.ones(15), x, x[:, 0] ** 2, x[:, 0] * x[:, 1], x[:, 1] ** 2])
+    np.testing.assert_allclose(dense[:, :6], quadratic)
+    drift = 0.1 + x @ [0.5, 0.7]
+    knots = np.linspace(drift[visited].min(), drift[visited].max(), n_hats)
+    for i, hat in enumerate(np.eye(n_hats)):  # a hat interpolates 1 at its knot and 0 at others
+        np.testing.assert_allclose(dense[:, 6 + i], np.interp(drift, knots, hat), atol=1e-12)
+
+
+@pytest.mark.plain
+def test_a_weak_drift_and_an_axis_of_few_bins_have_no_functions():
+    grid = grid_of(*PLANE)
+    weak = bent(grid)._replace(strengths=np.array([plan_layout.STRONG]))
+    assert features_of(grid, [0], weak).n_columns == 6
+    narrow = grid_of((SMOOTH, [0, 9, 27]), PLANE[1])
+    assert features_of(narrow, [0], bent(narrow)).n_columns == 6
+    assert features_of(grid, [0], bent(grid)).n_columns == 15
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("axes", [PLANE, MIXED])
+def test_drifts_are_least_squares_and_lead_to_interpolated_states(axes):
+    grid, n_axes = grid_of(*axes), len(axes)
+    rng = np.random.default_rng(1)
+    places = np.column_stack([rng.integers(0, n, 40) for n in (*grid.units, *grid.units[:1])])
+    places[:, n_axes] = (places[:, 0] + places[:, -2]) // 2
+    places[::7, n_axes] = ENDED
+    numbers = np.column_stack([rng.integers(1, 4, 40), rng.random(40), np.zeros(40)])
+    samples = samples_at(places, rng.integers(0, 3, 40), numbers)
+    rows = sort_by_step(samples, 40, grid, 1, 3)
+    centers = features.cell_centers(grid, math.prod(grid.bins))
+    found = drifts.find_drifts(samples, 40, rows, grid, centers)
+    x = np.column_stack([np.ones(40), 2 * (places[:, :n_axes] + 0.5) / grid.units - 1])
+    x[:, 1:][:, grid.kinds == CATEGORIES] = 0.0
+    y = 2 * (places[:, n_axes] + 0.5) / grid.units[0] - 1
+    kept, w = places[:, n_axes] != ENDED, numbers[:, 0] * (places[:, n_axes] != ENDED)
+    normal = (x.T * w) @ x + plan_layout.RIDGE * np.eye(1 + n_axes)
+    coefficients = np.linalg.solve(normal, x.T @ (w * y))
+    np.testing.assert_allclose(found.coefficients[0], coefficients)
+    total = w @ (y - (w @ y) / w.sum()) ** 2
+    rest = w @ y**2 - coefficients @ (x.T @ (w * y))
+    assert found.strengths[0] == pytest.approx((total - rest) / n_axes / rest * w.sum())
+    assert kept.sum() == 34
+    values, order = rng.normal(size=int(grid.bins[0])), np.argsort(samples.steps, kind="stable")
+    for points, table in ((x[order], found.samples), (np.insert(centers, 0, 1.0, 1), found.cells)):
+        place = np.clip(np.floor((points @ coefficients + 1) / 2 * grid.units[0]), 0, None)
+        place = np.minimum(place, grid.units[0] - 1)
+        expected = np.interp((place + 0.5) / grid.units[0], grid.centers[0, : len(values)], values)
+        targets = np.ones(len(points))
+        drifts.add_values(table, values, -1.0, targets)
+        np.testing.assert_allclose(targets, 1.0 - expected)
+
+
 @pytest.mark.plain
 @pytest.mark.parametrize("center", [0.0, 1e9])
-def test_the_trend_is_a_ridge_regression_and_leaves_the_residuals(center):
+@pytest.mark.parametrize(("n", "is_bent", "p"), [(40, False, 6), (40, True, 6), (80, True, 15)])
+def test_the_trend_is_a_ridge_regression_and_leaves_the_residuals(center, n, is_bent, p):
     grid = grid_of(*PLANE)
-    cells, targets = samples_on(grid, 40)
+    cells, targets = samples_on(grid, n)
     work = work_of(grid, cells, targets)
-    root = np.zeros((6, 6))
-    factor = trends.remove_trend(work, trends.make_features(grid, 15), root, False, center)
-    assert factor == pytest.approx((40 / 34) ** 2)
-    x = [2 * grid.centers[0, cells // 3] - 1, 2 * grid.centers[1, cells % 3] - 1]
-    features = np.column_stack([np.ones(40), *x, x[0] ** 2, x[0] * x[1], x[1] ** 2])
+    made = features_of(grid, cells, bent(grid) if is_bent else None)
+    root = np.zeros([made.n_columns] * 2)
+    factor = trends.remove_trend(work, made, root, False, center)
+    assert factor == pytest.approx((n / (n - p)) ** 2)
+    dense = dense_features(made)[cells][:, :p]  # with few samples only the quadratic
     mean = targets.mean()
-    normal = features.T @ features + plan_layout.RIDGE * np.eye(6)
-    trend = mean + features @ np.linalg.solve(normal, features.T @ (targets - mean))
+    normal = dense.T @ dense + plan_layout.RIDGE * np.eye(p)
+    trend = mean + dense @ np.linalg.solve(normal, dense.T @ (targets - mean))
     counts = np.bincount(cells, minlength=15)
     means = np.bincount(cells, targets, 15)[counts > 0] / counts[counts > 0]
     trend = np.clip(trend, means.min(), means.max())
@@ -175,9 +280,10 @@ def test_the_trend_is_a_ridge_regression_and_leaves_the_residuals(center):
     np.testing.assert_allclose(found, trend, rtol=1e-5 if center else 1e-9)
     residuals = work_of(grid, cells, targets - trend)
     np.testing.assert_allclose(work[:3], residuals[:3], atol=1e-9)
-    np.testing.assert_allclose(root @ root.T, normal)
+    lower = np.tril(root)[:p, :p]
+    np.testing.assert_allclose(lower @ lower.T, normal, atol=1e-9)
     again = work_of(grid, cells, targets)
-    trends.remove_trend(again, trends.make_features(grid, 15), root, True, center)
+    trends.remove_trend(again, made, root, True, center)
     np.testing.assert_array_equal(again, work)
 
 
@@ -361,20 +467,21 @@ def models_of(n_cells):
         work=np.zeros((fits, plan_layout.N_ROWS, n_cells)), found=np.zeros((fits, 3)),
         members=np.zeros((fits, 2), bool), kernels=np.full((fits, 2), np.nan),
         factors=np.zeros((fits, 6, 6)), between=np.zeros(2), targets=np.zeros(3),
-        rests=np.zeros(3), losses=np.zeros((2, 3, 3)), features=np.ones((n_cells, 6)),
+        rests=np.zeros(3), losses=np.zeros((2, 3, 3)), features=features.Features(
+            np.zeros((n_cells, 0), np.int64), np.zeros((n_cells, 0)), 6, 6
+        ),
         decay=np.ones((2, 5)), buffer=np.zeros(2 * n_cells), errors=np.zeros(len(SHARES)),
         radius=1.0,
     )  # fmt: skip
 
 
-def regress_plainly(grid, widths, targets):
+def regress_plainly(grid, widths, targets, made):
     """Predictions of all cells, and leave-one-out errors, from a list of (cell, target)."""
     n_cells, kernel = math.prod(grid.bins), dense_kernel(grid, widths)
     cells = np.array([cell for cell, _ in targets], int)
     ys = np.array([y for _, y in targets])
     work = work_of(grid, cells, ys)
-    features = trends.make_features(grid, n_cells)
-    trends.remove_trend(work, features, np.zeros([features.shape[1]] * 2), False, 0.0)
+    trends.remove_trend(work, made, np.zeros([made.n_columns] * 2), False, 0.0)
     trend = work[plan_layout.TREND]
     mass = kernel[:, cells].sum(axis=1)
     mean = kernel[:, cells] @ (ys - trend[cells]) / (mass + PRIOR)
@@ -404,6 +511,19 @@ def plan_plainly(samples, grid, widths, horizon, apart, value, is_exogenous=Fals
         for step, (x, a, y), (_, number, _) in zip(*samples, strict=True)
     ]
     nexts = [place(y, 0) for _, _, y, _ in rows if y is not None]
+    points = 2 * (samples.places[:, :2] + 0.5) / grid.units - 1
+    centers = features.cell_centers(grid, n_cells)
+    found = drifts.find_drifts(
+        samples, len(rows), sort_by_step(samples, len(rows), grid, 1, horizon), grid, centers
+    )
+    made = features_of(grid, [c for _, c, _, _ in rows], found)
+
+    def drift(point):
+        y = found.coefficients[0] @ [1.0, *point]
+        return min(max(int((y + 1) / 2 * grid.units[0]), 0), int(grid.units[0]) - 1)
+
+    rows = [(*row, drift(point)) for row, point in zip(rows, points, strict=True)]
+    drift_of_cells = [drift(point) for point in centers]
 
     def value_at(step, y):
         if is_exogenous:
@@ -411,8 +531,10 @@ def plan_plainly(samples, grid, widths, horizon, apart, value, is_exogenous=Fals
         centers = grid.centers[0, : grid.bins[0]]
         return np.interp((y + 0.5) / grid.units[0], centers, value[step])
 
-    def target(key, step, y, reward):
-        return reward if key == 0 else 0.0 if y is None else value_at(step + 1, y)
+    def target(key, step, y, reward, m):
+        if key == 0:
+            return reward
+        return (0.0 if y is None else value_at(step + 1, y)) - value_at(step + 1, m)
 
     q = {}
     for step in range(horizon):
@@ -423,14 +545,16 @@ def plan_plainly(samples, grid, widths, horizon, apart, value, is_exogenous=Fals
                 row for row in rows
                 if row[0] == step or form == CORRECTED or (form == ALIKE and not apart[key, row[0]])
             ]  # fmt: skip
-            targets = [(c, target(key, step, y, r)) for _, c, y, r in used]
+            targets = [(c, target(key, step, y, r, m)) for _, c, y, r, m in used]
             first = ALIKE if form == CORRECTED else form
-            predictions, errors = regress_plainly(grid, widths[key, first], targets)
+            predictions, errors = regress_plainly(grid, widths[key, first], targets, made)
             if form == CORRECTED:
                 own = [
-                    (c, e) for (h, c, _, _), e in zip(used, errors, strict=True) if h == step
+                    (c, e) for (h, c, *_), e in zip(used, errors, strict=True) if h == step
                 ]  # fmt: skip
-                predictions = predictions + regress_plainly(grid, widths[key, form], own)[0]
+                predictions = predictions + regress_plainly(grid, widths[key, form], own, made)[0]
+            if key == 1:
+                predictions = predictions + [value_at(step + 1, m) for m in drift_of_cells]
             total += predictions
         for cell in range(n_cells):
             q[step, cell] = total[cell]
@@ -558,6 +682,7 @@ def test_a_step_that_differs_by_a_constant_is_corrected_rather_than_learned_alon
     grid, horizon = grid_of(*PLANE), 3
     samples, core = random_samples(300, horizon), core_of(horizon)
     x, a = samples.places[:, 0] / 27.0, samples.places[:, 1] / 27.0
+    samples.steps[:] = np.repeat([0, 1, 2], [130, 130, 40])  # the last step has few samples
     samples.numbers[:, 1] = np.sin(9 * x) * np.cos(7 * a) + (samples.steps == 2)
     apart, widths = np.zeros((2, horizon), np.int64), np.full((2, 3, 2), -1.0)
     planning.make_plan(core, samples, 300, grid, widths, apart, plan_of(horizon), True)
@@ -995,6 +1120,61 @@ def test_it_plays_both_ends_of_an_action_axis():
     actions = agent.table.samples.places[: agent.table.n_samples, 1]
     assert actions.min() == 0
     assert actions.max() == plan_layout.UNITS - 1
+
+
+def play_returns(core, returns):
+    """Let a planner play episodes of one step with these returns, one after another."""
+    for one in returns:
+        plan_episodes.begin_episode(core)
+        core["n_episodes"] += 1  # as `record` does at step 0
+        core["total"] += one
+
+
+@pytest.mark.plain
+def test_what_a_plan_earned_is_remembered_with_that_of_plans_before():
+    core, rng = core_of(1), np.random.default_rng(0)
+    core["due"], core["own"] = 10**9, -1
+    parts = [rng.normal(mean, 1.0, 40) for mean in (3.0, 5.0)]
+    for part in parts:
+        play_returns(core, part)
+        plan_episodes.begin_episode(core)  # counts the last return
+        core["own"] = -1
+        planning.remember_plan(core)
+    weights = 0.2 * 80, 40  # of the first plan, only so many count as the share USUAL of all
+    assert core["usual"][0] == pytest.approx(np.average([p.mean() for p in parts], weights=weights))
+    assert core["usual_plays"][0] == sum(weights)
+    squares = np.var(parts[0]) * weights[0] + np.var(parts[1]) * weights[1]
+    assert core["usual_variance"][0] == pytest.approx(squares / sum(weights))
+    assert core["plays"][0] == core["earned"][0] == core["squares"][0] == 0.0
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("later", "is_due"), [(5.0, False), (4.9, False), (2.0, True)])
+def test_a_plan_that_earns_clearly_less_than_those_before_is_replaced(later, is_due):
+    core, rng = core_of(1), np.random.default_rng(0)
+    core["due"], core["own"] = 10**9, -1
+    play_returns(core, rng.normal(5.0, 1.0, 100))
+    plan_episodes.begin_episode(core)
+    planning.remember_plan(core)
+    core["own"] = -1
+    play_returns(core, rng.normal(later, 1.0, 29))
+    assert core["due"][0] == 10**9  # too few episodes to tell
+    play_returns(core, rng.normal(later, 1.0, 3))
+    assert (core["due"][0] < 10**9) == is_due
+
+
+@pytest.mark.plain
+def test_episodes_of_other_agents_do_not_count_as_earned_by_the_plan():
+    grid, core = grid_of(*PLANE), core_of(2)
+    core["own"] = -1
+    samples = samples_at(np.zeros((6, 3), int), np.zeros(6, int), np.zeros((6, 3)))
+    x = np.zeros(1)
+    plan_episodes.begin_episode(core)
+    for step, reward in ((0, 1.0), (1, 2.0), (0, 50.0), (1, 50.0)):  # the second is another's
+        plan_episodes.record(core, samples, grid.units, step, x, x, reward, x, False)
+    plan_episodes.begin_episode(core)
+    assert core["plays"][0] == 1.0
+    assert core["earned"][0] == 3.0
 
 
 @compiled_only

@@ -148,10 +148,10 @@ def test_a_recorder_writes_down_what_a_step_by_step_loop_sees():
     found = recorder.transitions()
     for k, row in enumerate(rows):
         assert tuple(float(np.ravel(part)[k]) for part in found) == row
+    assert recorder.transitions(3).steps.tolist() == [3, 4]
+    assert recorder.rewards(3).tolist() == [row[3] for row in rows[3:]]
     recorder.drop_last()
     assert recorder.n_rows == 4
-    recorder.clear()
-    assert len(recorder.transitions().steps) == 0
 
 
 def test_an_interrupt_between_play_and_learning_loses_nothing(monkeypatch):
@@ -222,12 +222,11 @@ def with_a_block_to_settle(guarantee):
     """A portfolio that has played a block, of which nothing is learned or credited yet."""
     agent = oil_pair(guarantee)
 
-    def interrupt(portfolio):
-        if portfolio._played is not None:
-            raise KeyboardInterrupt("before settling")
+    def interrupt(played):
+        raise KeyboardInterrupt("before settling")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "settle", interrupt)
+        patch.setattr(blocks.Played, "end_block", interrupt)
         with pytest.raises(KeyboardInterrupt, match="before settling"):
             agent.learn(6, driver="fused")
     return agent
@@ -261,6 +260,31 @@ def test_an_interrupt_at_any_line_loses_no_return_and_counts_none_twice(prepare,
         assert knowledge(agent) == knowledge(expected), k
     assert n_lines > 10
     assert same_history(agent.learn(20), expected.learn(20))
+
+
+def test_an_interrupt_between_blocks_leaves_a_run_of_so_many_episodes():
+    n_lines, stopped_at = 0, set()
+    for k in itertools.count(1, 5):
+        agent, expected = boxes(oil()), boxes(oil())
+        agent.learn(8)
+        if not is_interrupted_at(k, lambda one: one.learn(6, driver="fused"), agent):
+            break
+        n_lines += 1
+        blocks.settle(agent)
+        stopped_at.add(agent.n_episodes)
+        agent.learn(20 - agent.n_episodes)
+        expected.learn(20)
+        assert knowledge(agent) == knowledge(expected), k
+    assert n_lines > 30
+    assert {8, 14} < stopped_at
+
+
+def test_agents_that_do_not_play_learn_the_same_later():
+    agent, expected = boxes(oil()), boxes(oil())
+    agent.learn(60, driver="fused")
+    for _ in range(60):
+        expected.learn(1, driver="fused")  # all agents learn at the end of each call
+    assert knowledge(agent) == knowledge(expected)
 
 
 @pytest.mark.parametrize("driver", ["fused", "python"])

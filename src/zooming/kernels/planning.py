@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from zooming.kernels.drifts import add_values, find_drifts
 from zooming.kernels.exogenous import average_out, find_exogenous
 from zooming.kernels.exploring import covering_radius, find_way, measure_distances
-from zooming.kernels.drifts import add_values, find_drifts
 from zooming.kernels.features import cell_centers, make_features
 from zooming.kernels.grids import largest, sort_by_step
 from zooming.kernels.jit import jit_inline, jit_kernel

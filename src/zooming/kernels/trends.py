@@ -48,7 +48,7 @@ def remove_trend(work, features, factor, has_factor, center):
         trend = mean
         for i in range(n_pairs):
             trend += coefficients[features.columns[c, i]] * features.entries[c, i]
-        trend = min(high, max(low, trend))
+        trend = min(high, max(low, trend)) if p > 0 else trend
         n = work[COUNT, c]
         work[TREND, c] = center + trend
         work[SQUARE, c] += trend * (n * trend - 2.0 * work[TOTAL, c])
