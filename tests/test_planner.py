@@ -1046,6 +1046,14 @@ def test_the_status_says_what_matters():
     assert "<svg" in agent._repr_html_()
 
 
+def with_field(core, **values):
+    """A copy of the core record with other values."""
+    core = core.copy()
+    for name, value in values.items():
+        core[name] = value
+    return core
+
+
 @compiled_only
 @pytest.mark.parametrize(
     ("name", "spoil"),
@@ -1063,6 +1071,9 @@ def test_the_status_says_what_matters():
         ("q", lambda a: a[:, :1]),
         ("bonus", lambda a: a + np.inf),
         ("played", lambda a: a.astype(np.float32)),
+        ("core", lambda a: with_field(a, plays=-1.0)),
+        ("core", lambda a: with_field(a, usual_variance=-1.0)),
+        ("core", lambda a: with_field(a, usual=np.nan)),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path, name, spoil):

@@ -37,7 +37,7 @@ class Planner(Agent):
     `docs/planner.md` has the definition. Nothing is proved about it; `AdaptiveQ` has a theorem.
 
     A new plan is made at the start of an episode if the number of episodes has grown by 10 %, or by
-    32 % while others play.
+    32 % while others play, or if the plan earns clearly less than those before.
     `act` plays this plan with a bonus. `predict`, `value`, `q_value` and `partition` use another
     plan, without this bonus, from all samples so far. This second plan is made when it is needed.
 
@@ -257,7 +257,7 @@ class Planner(Agent):
             "reward noise" and "value noise": standard deviation of what the model does not explain.
             "axes": for each axis the bandwidths of rewards and of next values, as shares of the
             axis. A small bandwidth means that the target varies sharply along the axis; an infinite
-            one, that the axis does not matter beyond a quadratic trend. "warnings": contradictions
+            one, that the axis does not matter beyond the trend. "warnings": contradictions
             between the data and the description of the problem.
         """
         core, widths = self.table.core[0], self.table.widths

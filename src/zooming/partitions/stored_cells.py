@@ -28,6 +28,7 @@ def restore_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> None:
     for name, part, one in zip(("steps", "places", "numbers"), table.samples, given, strict=True):
         check_form(name, one, np.empty((n, *part.shape[1:]), part.dtype))
     check_samples(core, given, table.units, len(table.axes))
+    check_returns(core)
     check_form("widths", arrays["widths"], table.widths)
     check_form("apart", arrays["apart"], table.apart)
     if not np.isin(arrays["apart"], (layout.ALIKE, layout.ALONE, layout.CORRECTED)).all():
@@ -111,3 +112,11 @@ def check_samples(
         raise ValueError("a reward is outside of the range of rewards seen")
     if (samples.numbers[:, SPREAD] < 0).any():
         raise ValueError("the spread of a sample is negative")
+
+
+def check_returns(core: NDArray[Any]) -> None:
+    """Raise ValueError if the returns of the planner's episodes are invalid."""
+    counted = [core[name][0] for name in ("plays", "squares", "usual_plays", "usual_variance")]
+    others = [core[name][0] for name in ("total", "earned", "usual")]
+    if not np.isfinite(counted + others).all() or min(counted) < 0.0:
+        raise ValueError("the returns of the planner's episodes are invalid")
