@@ -152,6 +152,8 @@ def test_a_recorder_writes_down_what_a_step_by_step_loop_sees():
     assert recorder.rewards(3).tolist() == [row[3] for row in rows[3:]]
     recorder.drop_last()
     assert recorder.n_rows == 4
+    recorder.clear()
+    assert len(recorder.transitions().steps) == 0
 
 
 def test_an_interrupt_between_play_and_learning_loses_nothing(monkeypatch):
@@ -280,7 +282,9 @@ def test_an_interrupt_between_blocks_leaves_a_run_of_so_many_episodes():
     assert {8, 14} < stopped_at
 
 
-def test_agents_that_do_not_play_learn_the_same_later():
+@pytest.mark.parametrize("many", [0, 40, 10**6])
+def test_agents_that_do_not_play_learn_the_same_later(many, monkeypatch):
+    monkeypatch.setattr(blocks, "MANY", many)  # recorded transitions until all agents must learn
     agent, expected = boxes(oil()), boxes(oil())
     agent.learn(60, driver="fused")
     for _ in range(60):

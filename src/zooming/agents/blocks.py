@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # block is in progress, number of episodes so far.
 PLAYER, LEFT, IS_OPEN, N_EPISODES = range(4)
 SAFE_PLAYS = -1  # value of counts[PLAYER] if the safe agent of a guarantee plays
+MANY = 20_000  # recorded transitions that all agents learn before more are played: they need memory
 Keeper = TypeVar("Keeper")
 
 
@@ -112,6 +113,10 @@ def play_blocks(portfolio: Portfolio, env: Any, crossing: Crossing, log: Log, en
         first = int(log.done[0])
         _credit_played(portfolio, played)
         log.is_full = code == kernels.FULL
+        if recorder.n_rows > MANY:
+            settle(portfolio)
+            recorder.clear()
+            portfolio._played = Played(recorder, log, first)
     settle(portfolio)
     return kernels.FINE
 

@@ -57,6 +57,10 @@ class Recorder:
         """The reward of the last transition, even if the agent got NaN in its place."""
         return float(self._rows()[-1, 1])
 
+    def clear(self) -> None:
+        """Forget all transitions."""
+        self.params[recording.COUNT] = 0.0
+
     def drop_last(self) -> None:
         """Forget the last transition, which the agent refused."""
         self.params[recording.COUNT] -= 1.0
