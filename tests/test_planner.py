@@ -165,11 +165,12 @@ def no_drifts(grid, n_state=1):
     return drifts.Drifts(none, np.zeros(n_state), nowhere, nowhere)
 
 
-def features_of(grid, visited=(), drift=None, n_hats=9):
-    """The features of a grid, by default without functions of a drift."""
+def features_of(grid, cells=(), drift=None, n_hats=9):
+    """The features of a grid with samples in `cells`; by default without functions of a drift."""
     centers = features.cell_centers(grid, math.prod(grid.bins))
+    counts = np.bincount(np.array(cells, np.int64), minlength=len(centers)).astype(float)
     drift = no_drifts(grid) if drift is None else drift
-    return features.make_features(grid, centers, np.array(visited, np.int64), drift, n_hats)
+    return features.make_features(grid, centers, counts, drift, n_hats)
 
 
 def dense_features(found):
@@ -202,16 +203,25 @@ def test_a_positive_definite_system_is_solved_by_its_factor():
 
 @pytest.mark.plain
 @pytest.mark.parametrize("n_hats", [3, 9])
-def test_functions_of_the_drift_are_linear_between_knots(n_hats):
-    grid, visited = grid_of(*PLANE), [1, 4, 9, 13]
-    dense = dense_features(features_of(grid, visited, bent(grid), n_hats))
+def test_functions_of_the_drift_have_knots_where_samples_are(n_hats):
+    grid, cells = grid_of(*PLANE), np.array([1, 4, 4, 4, 9, 13])
+    dense = dense_features(features_of(grid, cells, bent(grid), n_hats))
     x = features.cell_centers(grid, 15)
     quadratic = np.column_stack([np.ones(15), x, x[:, 0] ** 2, x[:, 0] * x[:, 1], x[:, 1] ** 2])
     np.testing.assert_allclose(dense[:, :6], quadratic)
     drift = 0.1 + x @ [0.5, 0.7]
-    knots = np.linspace(drift[visited].min(), drift[visited].max(), n_hats)
-    for i, hat in enumerate(np.eye(n_hats)):  # a hat interpolates 1 at its knot and 0 at others
-        np.testing.assert_allclose(dense[:, 6 + i], np.interp(drift, knots, hat), atol=1e-12)
+    low, high = drift[cells].min(), drift[cells].max()
+    below = np.array([np.mean((drift[cells] < d) + 0.5 * (drift[cells] == d)) for d in drift])
+    places = (n_hats - 1) * ((drift - low) / (high - low) + below) / 2
+    for i, hat in enumerate(np.eye(n_hats)):  # a hat is 1 at its knot and 0 at the others
+        np.testing.assert_allclose(dense[:, 6 + i], np.interp(places, range(n_hats), hat))
+
+
+@pytest.mark.plain
+def test_cells_of_the_same_drift_have_the_same_share_of_samples_below():
+    drift, counts = np.array([3.0, 1.0, 3.0, 2.0]), np.array([2.0, 1.0, 4.0, 1.0])
+    found = features.shares_below(drift, counts)
+    np.testing.assert_allclose(found, np.array([2 + 3, 0.5, 2 + 3, 1.5]) / 8)
 
 
 @pytest.mark.plain

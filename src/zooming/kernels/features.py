@@ -7,9 +7,10 @@ features of a cell are
     1, coordinates, their pairwise products
     of each drift: hats, max(0, 1 - |place - i|) for i = 0, ..., n_hats - 1
 
-Here `place` runs from 0 to n_hats - 1 over the drifts of the visited cells. So hats make a function
-of the drift that is linear between n_hats knots, whose number grows with the samples. At most two
-hats of a drift are positive: features are stored as pairs of a column and an entry.
+Here `place` runs from 0 to n_hats - 1: half of the way by the share of the drift's range, and half by
+the share of samples with a smaller drift. So knots are dense where samples are, and a few samples
+far away do not widen all of them. The number of knots grows with the samples. At most two hats of a
+drift are positive: features are stored as pairs of a column and an entry.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def cell_centers(grid, n_cells):
 
 
 @jit_kernel
-def make_features(grid, centers, visited, drifts, n_hats):
-    """Return the features of each cell. `visited` has the cells of samples."""
+def make_features(grid, centers, counts, drifts, n_hats):
+    """Return the features of each cell. `counts` has the number of samples of each cell."""
     n_cells, n_axes = centers.shape
     n_quadratic, n_pairs = 1 + n_axes + n_axes * (n_axes + 1) // 2, 0
     for j in range(drifts.strengths.shape[0]):
@@ -67,7 +68,7 @@ def make_features(grid, centers, visited, drifts, n_hats):
     for j in range(drifts.strengths.shape[0]):
         if has_hats(grid, drifts, j):
             drift = find_drift(centers, drifts.coefficients[j])
-            write_hats(entries, columns, drift, visited, n_hats, pair, column)
+            write_hats(entries, columns, drift, counts, n_hats, pair, column)
             pair, column = pair + 2, column + n_hats
     return Features(columns, entries, n_quadratic, column)
 
@@ -89,14 +90,33 @@ def find_drift(centers, coefficients):
 
 
 @jit_kernel
-def write_hats(entries, columns, drift, visited, n_hats, pair, column):
+def write_hats(entries, columns, drift, counts, n_hats, pair, column):
     """Write the hats of one drift into the pairs `pair` and `pair` + 1 of each cell."""
+    shares = shares_below(drift, counts)
     low, high = np.inf, -np.inf
-    for c in visited:
-        low, high = min(low, drift[c]), max(high, drift[c])
     for c in range(drift.shape[0]):
-        place = (n_hats - 1) * (drift[c] - low) / max(1e-9, high - low)
+        if counts[c] > 0.0:
+            low, high = min(low, drift[c]), max(high, drift[c])
+    for c in range(drift.shape[0]):
+        place = 0.5 * ((drift[c] - low) / max(1e-9, high - low) + shares[c]) * (n_hats - 1)
         place = min(n_hats - 1.0, max(0.0, place))
         knot = min(n_hats - 2, np.int64(place))
         columns[c, pair], columns[c, pair + 1] = column + knot, column + knot + 1
         entries[c, pair], entries[c, pair + 1] = 1.0 - (place - knot), place - knot
+
+
+@jit_kernel
+def shares_below(drift, counts):
+    """Return, for each cell, the share of samples with a smaller drift; equal ones count half."""
+    order, shares = np.argsort(drift), np.zeros(drift.shape[0])
+    below, first = 0.0, 0
+    while first < order.shape[0]:
+        last, equal = first, 0.0
+        while last < order.shape[0] and drift[order[last]] == drift[order[first]]:
+            equal += counts[order[last]]
+            last += 1
+        for i in range(first, last):
+            shares[order[i]] = below + 0.5 * equal
+        below += equal
+        first = last
+    return shares / max(1e-9, below)

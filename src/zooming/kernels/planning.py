@@ -75,7 +75,10 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
     n_axes, centers = widths.shape[2], cell_centers(grid, n_cells)
     drifts = find_drifts(samples, n_samples, rows, grid, centers)
     n_hats = max(LEAST_HATS, np.int64(n_total**0.25))
-    features = make_features(grid, centers, rows.cells, drifts, n_hats)
+    counts = np.zeros(n_cells)
+    for i in range(n_samples):
+        counts[rows.cells[i]] += rows.weights[i]
+    features = make_features(grid, centers, counts, drifts, n_hats)
     has_drift, offsets = can_drift(grid, core[0]["n_state"], n_total), np.zeros(n_cells)
     models = Models(
         np.zeros((N_FITS, N_ROWS, n_cells)), np.zeros((N_FITS, 3)),
