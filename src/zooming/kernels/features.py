@@ -7,9 +7,9 @@ features of a cell are
     1, coordinates, their pairwise products
     of each drift: hats, max(0, 1 - |place - i|) for i = 0, ..., n_hats - 1
 
-Here `place` runs from 0 to n_hats - 1: half of the way by the share of the drift's range, and half by
-the share of samples with a smaller drift. So knots are dense where samples are, and a few samples
-far away do not widen all of them. The number of knots grows with the samples. At most two hats of a
+Here `place` is (n_hats - 1) times the mean of two shares: where the drift lies in its range, and
+how many samples have a smaller drift. So knots are dense where samples are, and a few samples far
+away do not take all of them. The number of knots grows with the samples. At most two hats of a
 drift are positive: features are stored as pairs of a column and an entry.
 """
 
