@@ -21,6 +21,7 @@ from zooming.kernels import (
     plan_episodes,
     plan_layout,
     planning,
+    repeats,
     smoothing,
     step_models,
     trends,
@@ -1141,6 +1142,39 @@ def test_it_plays_both_ends_of_an_action_axis():
     actions = agent.table.samples.places[: agent.table.n_samples, 1]
     assert actions.min() == 0
     assert actions.max() == plan_layout.UNITS - 1
+
+
+def agree_plainly(samples, grid, span):
+    """Whether repeated transitions agree, from a dictionary of the last one in each cell."""
+    last, found, n_axes = {}, [], len(grid.bins)
+    for step, places, (_, reward, _) in zip(*samples, strict=True):
+        cell = (step, *(grid.bin_of[j, x] for j, x in enumerate(places[:n_axes])))
+        before, other = last.get(cell, (None, None))
+        if before is not None and (before[:n_axes] == places[:n_axes]).all():
+            off = np.abs(before[n_axes:].astype(int) - places[n_axes:])
+            is_near = (off <= (grid.units[: len(off)] == plan_layout.UNITS)).all()
+            found.append(is_near and abs(reward - other) <= plan_layout.CLOSE * span)
+        last[cell] = places, reward
+    n = len(found)
+    return n >= plan_layout.LEAST_REPEATS and sum(found) >= plan_layout.AGREE * n
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("jitter", "noise", "wanted"),
+    [(0, 0.0, True), (1, 0.0, True), (2, 0.0, False), (0, 0.2, False)],
+)
+def test_repeated_transitions_agree_as_those_of_a_dictionary(jitter, noise, wanted):
+    rng = np.random.default_rng(0)
+    grid = grid_of((SMOOTH, [0, 2000, 6561]), PLANE[1])
+    places = np.column_stack([rng.integers(0, 2, 60), np.zeros(60, int), np.zeros(60, int)])
+    places[:, 2] = 100 * places[:, 0] + jitter * rng.integers(0, 2, 60)
+    rewards = places[:, 0] + noise * rng.random(60)
+    numbers = np.column_stack([np.ones(60), rewards, np.zeros(60)])
+    samples = samples_at(places, rng.integers(0, 2, 60), numbers)
+    found = repeats.repeats_agree(samples, 60, grid, 6, 1, 2, 1.0)
+    assert found == agree_plainly(samples, grid, 1.0) == wanted
+    assert not repeats.repeats_agree(samples, 5, grid, 6, 1, 2, 1.0)  # too few
 
 
 def play_returns(core, returns):

@@ -16,8 +16,6 @@ import numpy as np
 from zooming.agents import seeds
 from zooming.agents.split_options import n_first_balls
 from zooming.agents.tree_q import TreeQ
-from zooming.kernels.plan_layout import MEAN_REWARD, UNITS
-from zooming.partitions.cells import CellTable
 from zooming.spaces.axes import Axes
 from zooming.validation import check_float, check_int
 
@@ -26,11 +24,6 @@ if TYPE_CHECKING:
 
 TRIAL, FIRST_TRIAL = 200, 2000  # episodes of a new tree, and when it plays first
 AFTER_TRIAL = 10  # plays that count afterwards: the tree goes on learning, and is forced to play
-# A problem has no noise if transitions from the same place agree.
-RECENT = 20_000  # samples that are compared
-LEAST_REPEATS = 30  # of them, from a place that another one has, too
-CLOSE = 0.02  # difference of rewards that agree, in spans; next places may differ by one
-AGREE = 0.99  # share of the repeats that must agree
 FIRST_CUTS = 0.35, 0.65  # range of its first cut: it has other borders than the tree that leads
 MOST_FIRST = 4096  # balls that such a tree may begin with; otherwise it has the same borders
 
@@ -47,7 +40,7 @@ def begin_trial(auto: Auto, span: float, highest: float | None) -> tuple[int, in
     leading = auto.agents[leader]
     is_shared = isinstance(leading, TreeQ) and leading.shared
     auto._catch_up(auto.planner)
-    may_be_stuck = is_shared or (leader == 0 and is_without_noise(auto.planner.table, span))
+    may_be_stuck = is_shared or (leader == 0 and auto.planner.table.core["is_exact"][0])
     is_allowed = auto.guarantee is None or auto.guarantee.balance.n_allowed() >= TRIAL
     if not (may_be_stuck and is_allowed):
         auto._next_trial = next_trial
@@ -73,20 +66,6 @@ def end_trial(auto: Auto) -> tuple[int, int] | None:
         auto.choice.shorten(auto._on_trial, AFTER_TRIAL)
     auto._on_trial = 0
     return None
-
-
-def is_without_noise(table: CellTable, span: float) -> bool:
-    """Return whether repeated transitions of a planner agree. Rewards seen have the span `span`."""
-    n, n_axes = table.n_samples, len(table.axes)
-    steps, places, numbers = (part[max(0, n - RECENT) : n] for part in table.samples)
-    order = np.lexsort((*places[:, :n_axes].T, steps))
-    starts = np.column_stack((steps, places[:, :n_axes]))[order]
-    is_repeat = (starts[1:] == starts[:-1]).all(axis=1)
-    rewards, nexts = numbers[order, MEAN_REWARD], places[order, n_axes:].astype(np.int64)
-    agrees = np.abs(np.diff(rewards)) <= CLOSE * span
-    is_fine = table.units[: nexts.shape[1]] == UNITS  # places of other axes are single values
-    agrees &= (np.abs(np.diff(nexts, axis=0)) <= is_fine).all(axis=1)
-    return bool(is_repeat.sum() >= LEAST_REPEATS and agrees[is_repeat].mean() >= AGREE)
 
 
 def time_after(time: int, n_episodes: int) -> int:

@@ -54,6 +54,11 @@ LEAST_FREEDOM = 30.0  # with fewer degrees of freedom, no axis is exogenous
 MOST_CATEGORIES = 32  # an axis of more categories is never exogenous: each of them is tested
 OTHER_STEPS = 3.0  # samples: what the law of all steps counts in the law of one
 SHARES = np.array([1e9, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01])  # see `leave_one_out`
+# A problem has no noise if transitions from the same place agree, see `repeats`.
+RECENT = 20_000  # samples that are compared
+LEAST_REPEATS = 5  # of them, from a place that another one has, too
+CLOSE = 0.02  # difference of rewards that agree, in spans
+AGREE = 0.99  # share of the repeats that must agree
 EMPTY = 0.05  # kernel mass added to the visited cells around a cell
 THIN = 1e-3  # kernel mass added to the samples around a cell
 # The action.
@@ -106,6 +111,7 @@ CORE = np.dtype(
         ("highest", "f8"),  # highest possible reward; infinity if unknown
         ("least", "f8"),  # lowest and highest reward seen
         ("most", "f8"),
+        ("is_exact", "i8"),  # 1: repeated transitions show no noise
         ("reward_noise", "f8"),  # leave-one-out variance of rewards
         ("value_noise", "f8"),  # leave-one-out variance of next values at step 0
     ],

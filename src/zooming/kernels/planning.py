@@ -47,6 +47,7 @@ from zooming.kernels.plan_layout import (
     VALUES,
     Models,
 )
+from zooming.kernels.repeats import repeats_agree
 from zooming.kernels.step_models import combined_variance, fit_pool, model_step
 
 
@@ -74,12 +75,20 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
         core[0]["far"] = covering_radius(grid, FAR_BALLS * root)
     n_axes, centers = widths.shape[2], cell_centers(grid, n_cells)
     drifts = find_drifts(samples, n_samples, rows, grid, centers)
+    if is_learning:
+        span = max(0.0, core[0]["most"] - core[0]["least"])
+        core[0]["is_exact"] = repeats_agree(
+            samples, n_samples, grid, n_cells, core[0]["n_state"], horizon, span
+        )
+    has_drift = can_drift(grid, core[0]["n_state"], n_total) and not core[0]["is_exact"]
+    if core[0]["is_exact"]:  # a narrow peak shows in the samples; functions of the drift blur it
+        drifts.strengths[:] = 0.0
     n_hats = max(LEAST_HATS, np.int64(n_total**0.25))
     counts = np.zeros(n_cells)
     for i in range(n_samples):
         counts[rows.cells[i]] += rows.weights[i]
     features = make_features(grid, centers, counts, drifts, n_hats)
-    has_drift, offsets = can_drift(grid, core[0]["n_state"], n_total), np.zeros(n_cells)
+    offsets = np.zeros(n_cells)
     models = Models(
         np.zeros((N_FITS, N_ROWS, n_cells)), np.zeros((N_FITS, 3)),
         np.zeros((N_FITS, horizon), np.bool_), np.full((N_FITS, n_axes), np.nan),
