@@ -161,9 +161,7 @@ def test_tuning_keeps_the_bandwidths_of_the_least_error():
 
 def no_drifts(grid, n_state=1):
     """Drifts that are too weak to be features."""
-    none = np.zeros((n_state, 1 + len(grid.bins)))
-    nowhere = np.zeros(0, np.int64), np.zeros((0, n_state), np.int64), np.zeros((0, n_state))
-    return drifts.Drifts(none, np.zeros(n_state), nowhere, nowhere)
+    return drifts.Drifts(np.zeros((n_state, 1 + len(grid.bins))), np.zeros(n_state))
 
 
 def features_of(grid, cells=(), drift=None, n_hats=9):
@@ -247,7 +245,7 @@ def test_drifts_are_least_squares_and_lead_to_interpolated_states(axes):
     samples = samples_at(places, rng.integers(0, 3, 40), numbers)
     rows = sort_by_step(samples, 40, grid, 1, 3)
     centers = features.cell_centers(grid, math.prod(grid.bins))
-    found = drifts.find_drifts(samples, 40, rows, grid, centers)
+    found = drifts.find_drifts(samples, 40, grid, 1)
     x = np.column_stack([np.ones(40), 2 * (places[:, :n_axes] + 0.5) / grid.units - 1])
     x[:, 1:][:, grid.kinds == CATEGORIES] = 0.0
     y = 2 * (places[:, n_axes] + 0.5) / grid.units[0] - 1
@@ -260,7 +258,11 @@ def test_drifts_are_least_squares_and_lead_to_interpolated_states(axes):
     assert found.strengths[0] == pytest.approx((total - rest) / n_axes / rest * w.sum())
     assert kept.sum() == 34
     values, order = rng.normal(size=int(grid.bins[0])), np.argsort(samples.steps, kind="stable")
-    for points, table in ((x[order], found.samples), (np.insert(centers, 0, 1.0, 1), found.cells)):
+    tables = (
+        drifts.follow_samples(found, samples, 40, rows, grid),
+        drifts.follow_cells(found, centers, grid),
+    )
+    for points, table in zip((x[order], np.insert(centers, 0, 1.0, 1)), tables, strict=True):
         place = np.clip(np.floor((points @ coefficients + 1) / 2 * grid.units[0]), 0, None)
         place = np.minimum(place, grid.units[0] - 1)
         expected = np.interp((place + 0.5) / grid.units[0], grid.centers[0, : len(values)], values)
@@ -419,12 +421,13 @@ def test_the_value_of_a_next_state_is_interpolated_along_each_interval():
     samples = samples_at(places)
     rows = sort_by_step(samples, 3, grid, 2, 1)
     after, targets = np.append(np.arange(20.0) ** 2, 0.0), np.zeros(3)
-    mean = planning.fill_next_values(rows, after, targets)
+    planning.fill_next_values(rows, after, targets)
     centers = grid.centers[0, :5] * 27
     columns = after[:20].reshape(5, 4)
     expected = [np.interp(7.5, centers, columns[:, 1]), np.interp(4.5, centers, columns[:, 3]), 0.0]
     np.testing.assert_allclose(targets, expected)
-    assert mean == pytest.approx(np.mean(expected))
+    mean = planning.weighted_mean(np.array([1.0, 2.0, 1.0]), targets)
+    assert mean == pytest.approx(np.average(expected, weights=[1, 2, 1]))
 
 
 @pytest.mark.plain
@@ -524,9 +527,7 @@ def plan_plainly(samples, grid, widths, horizon, apart, value, is_exogenous=Fals
     nexts = [place(y, 0) for _, _, y, _ in rows if y is not None]
     points = 2 * (samples.places[:, :2] + 0.5) / grid.units - 1
     centers = features.cell_centers(grid, n_cells)
-    found = drifts.find_drifts(
-        samples, len(rows), sort_by_step(samples, len(rows), grid, 1, horizon), grid, centers
-    )
+    found = drifts.find_drifts(samples, len(rows), grid, 1)
     made = features_of(grid, [c for _, c, _, _ in rows], found)
 
     def drift(point):
@@ -1082,6 +1083,7 @@ def with_field(core, **values):
         ("q", lambda a: a[:, :1]),
         ("bonus", lambda a: a + np.inf),
         ("played", lambda a: a.astype(np.float32)),
+        ("numbers", lambda a: a * [1e20, 1.0, 1.0]),
         ("core", lambda a: with_field(a, plays=-1.0)),
         ("core", lambda a: with_field(a, usual_variance=-1.0)),
         ("core", lambda a: with_field(a, usual=np.nan)),
@@ -1216,6 +1218,31 @@ def test_a_plan_that_earns_clearly_less_than_those_before_is_replaced(later, is_
     assert core["due"][0] == 10**9  # too few episodes to tell
     play_returns(core, rng.normal(later, 1.0, 3))
     assert (core["due"][0] < 10**9) == is_due
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("horizon", [2, 5, 7, 10])
+def test_a_drift_of_many_samples_is_fitted_to_all_steps(horizon, monkeypatch):
+    if IS_JIT_DISABLED:  # compiled kernels do not see the replaced constant
+        monkeypatch.setattr(drifts, "MOST_FITTED", 40)
+    n = 100 * horizon if IS_JIT_DISABLED else drifts.MOST_FITTED * horizon
+    grid, rng = grid_of(*PLANE), np.random.default_rng(0)
+    places = rng.integers(0, 27, (n, 3))
+    steps = np.arange(n) % horizon
+    places[:, 2] = np.where(steps == 0, 0, places[:, 0])  # only later steps keep their state
+    found = drifts.find_drifts(samples_at(places, steps), n, grid, 1)
+    assert found.coefficients[0, 1] == pytest.approx(1 - 1 / horizon, abs=0.25)
+
+
+@pytest.mark.plain
+def test_an_action_without_an_update_is_no_episode():
+    core = core_of(1)
+    core["due"], core["own"] = 10**9, -1
+    play_returns(core, [3.0, 5.0])
+    for _ in range(50):
+        plan_episodes.begin_episode(core)
+    assert core["plays"][0] == 2.0
+    assert core["earned"][0] == 4.0
 
 
 @pytest.mark.plain

@@ -1,5 +1,6 @@
 """A portfolio: all agents learn from every episode, in the order in which it was played."""
 
+import contextlib
 import copy
 import itertools
 import math
@@ -314,6 +315,25 @@ def test_a_refused_reward_is_named_and_nobody_learns_from_it(driver):
     for one, other in zip(agent.agents, expected.agents, strict=True):
         assert knowledge(one) == knowledge(other)
     assert agent.n_episodes == expected.n_episodes == agent.agents[1].n_episodes > 0
+
+
+@pytest.mark.parametrize("driver", ["fused", "python"])
+def test_a_reward_that_new_trees_refuse_is_refused_at_once(driver):
+    def dynamics(state, action, step, params, rng, next_state):
+        next_state[0] = rng.random()
+        return 1e12 if next_state[0] > 0.98 else next_state[0]
+
+    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    env = zooming.compiled_env(dynamics, box, box, horizon=4, start=[0.5])
+    agent = zooming.Auto(env, seed=1)
+    with pytest.raises(zooming.TransitionError, match=r"reward 1000000000000\.0 is outside"):
+        agent.learn(200, driver=driver)
+    assert agent.trees
+    n_episodes = agent.n_episodes
+    agent._state()  # it can be saved
+    with contextlib.suppress(zooming.TransitionError):
+        agent.learn(1, driver=driver)
+    assert agent.n_episodes > n_episodes
 
 
 def test_clipped_rewards_are_counted_by_every_agent():

@@ -149,10 +149,11 @@ class Auto(Portfolio):
         core = self.planner.table.core
         least, most = float(core["least"][0]), float(core["most"][0])
         if self._played is not None:
-            waiting = self._played.rewards_before(self.planner)
+            waiting = self._played.rewards_unknown_to(self.planner)
             if len(waiting):
-                least, most = min(least, waiting.min()), max(most, waiting.max())
-        return float(least), float(most)
+                least = min(least, float(waiting.min()))
+                most = max(most, float(waiting.max()))
+        return least, most
 
     def _teach_pilot(self, tree: TreeQ) -> None:
         """Let a tree learn from the episodes before it began, as the planner has kept them.

@@ -76,7 +76,7 @@ class Played:
                 learner.skip(self.recorder.n_rows)
         self.player = None
 
-    def rewards_before(self, agent: Agent) -> NDArray[np.float64]:
+    def rewards_unknown_to(self, agent: Agent) -> NDArray[np.float64]:
         """Return the rewards of the transitions that an agent has not learned yet."""
         first = [learner.position[0] for learner in self.learners if learner.agent is agent]
         return self.recorder.rewards(first[0] if first else self.recorder.n_rows)
@@ -96,14 +96,15 @@ def play_blocks(portfolio: Portfolio, env: Any, crossing: Crossing, log: Log, en
     settle(portfolio)
     portfolio.counts[IS_OPEN], portfolio._total[0] = 0, 0.0
     first, n_steps = int(log.done[0]), min(portfolio.horizon, env.horizon)
-    wanted = portfolio.reward_range if portfolio.rewards == "refuse" else ANY_REWARD
-    recorder = Recorder(env, crossing, (end - first) * n_steps, wanted)
+    recorder = Recorder(env, crossing, (end - first) * n_steps, ANY_REWARD)
     portfolio._played = Played(recorder, log, first)
     while first < end:
         portfolio._choose()
         played = portfolio._played
         player: Any = portfolio.player
         played.begin_block(portfolio.agents, player)
+        if portfolio.rewards == "refuse":
+            recorder.set_range(portfolio.reward_range)  # new agents may have narrowed it
         last = min(end, first + int(portfolio.counts[LEFT]))
         code = player.play(recorder, recorder.recording, log, last)
         if code in (kernels.BAD_REWARD, kernels.BAD_STATE):

@@ -250,8 +250,8 @@ class Planner(Agent):
         Status
             A dictionary.
             "samples" and "episodes": numbers so far. "plans": number of plans made. "next plan":
-            number of episodes from which on a new one is made when the planner plays. "cells":
-            cells of the grid per step.
+            number of episodes from which on a new one is made when the planner plays, or earlier if
+            this plan disappoints. "cells": cells of the grid per step.
             "steps": "alike" if all steps are pooled; if some are apart, "rewards differ", "values
             differ" or "differ".
             "reward noise" and "value noise": standard deviation of what the model does not explain.

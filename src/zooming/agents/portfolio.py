@@ -218,6 +218,7 @@ class Portfolio(Delegate):
     @property
     def recommended(self) -> Agent:
         """The agent whose policy `predict` plays."""
+        settle(self)  # after an interrupt, agents may have episodes to learn
         return self.agents[self.choice.recommend()]
 
     @property
@@ -254,6 +255,7 @@ class Portfolio(Delegate):
             asked for. "rule": `agent.guide.status()` of a warm start. As long as the rule plays,
             "return" and "next 1,000 episodes" are None. "warnings": what seems wrong.
         """
+        settle(self)
         return Status(portfolio_facts(self))
 
     def _names(self) -> list[str]:

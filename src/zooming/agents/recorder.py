@@ -57,6 +57,10 @@ class Recorder:
         """The reward of the last transition, even if the agent got NaN in its place."""
         return float(self._rows()[-1, 1])
 
+    def set_range(self, reward_range: tuple[float, float]) -> None:
+        """Let the agent get NaN for rewards outside this range from now on."""
+        self.params[[recording.REWARD_LOW, recording.REWARD_HIGH]] = reward_range
+
     def clear(self) -> None:
         """Forget all transitions."""
         self.params[recording.COUNT] = 0.0

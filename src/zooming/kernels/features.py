@@ -75,7 +75,10 @@ def make_features(grid, centers, counts, drifts, n_hats):
 
 @jit_kernel
 def has_hats(grid, drifts, axis):
-    """Return whether functions of the drift of this axis are features: it must be significant."""
+    """Return whether functions of the drift of this axis are features.
+
+    The drift must be significant, and the axis must have three bins.
+    """
     return grid.bins[axis] >= 3 and drifts.strengths[axis] > STRONG
 
 

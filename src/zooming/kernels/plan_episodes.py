@@ -59,7 +59,7 @@ def begin_episode(core):
 @jit_kernel
 def count_return(core):
     """Count the return of the last episode; let a new plan be due if this one earns too little."""
-    if core[0]["own"] >= 0:
+    if 0 <= core[0]["own"] < core[0]["n_episodes"]:  # not if nothing was recorded after `act`
         core[0]["plays"] += 1.0
         away = core[0]["total"] - core[0]["earned"]
         core[0]["earned"] += away / core[0]["plays"]

@@ -41,7 +41,7 @@ EVEN = 0.1  # share of the bins of an action axis that is placed evenly, not by 
 PRIOR = 0.01  # weight of the trend, in samples, against the kernel's mass
 ENOUGH = 4.0  # samples for each coefficient of the trend; with fewer, it is simpler
 RIDGE = 0.1  # samples against each coefficient of the trend
-LEAST_HATS = 9  # knots of a function of the drift; at least the fourth root of the samples
+LEAST_HATS, MOST_HATS = 9, 40  # knots of a function of the drift: the fourth root of the samples
 MOST_FITTED = 4000  # samples from which drifts are fitted; they have few coefficients
 STRONG = 10.0  # F statistic from which functions of a drift are features
 FLAT, NARROW, FIRST_WIDTH = 2.0, -10.0, -2.0  # bandwidths are powers of 2; FLAT ignores the axis
@@ -180,7 +180,7 @@ class Models(NamedTuple):
     kernels: Any  # [N_FITS, n_axes]: the bandwidths of MASS and NEAR; NaN if these are not valid
     factors: Any  # [N_FITS, n_columns, n_columns]: Cholesky factors, see `trends`
     between: Any  # [2]: variance between a step apart and the pool; -1 if the step is alike
-    targets: Any  # [n_samples]: next values
+    targets: Any  # [n_samples]: next values, minus the value of the drift if that is used
     rests: Any  # [n_samples]: targets of a correction
     losses: Any  # [2, 3, n_samples]: leave-one-out errors of each target and form
     features: Any  # see `features`

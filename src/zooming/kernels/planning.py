@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels.drifts import add_values, find_drifts
+from zooming.kernels.drifts import add_values, find_drifts, follow_cells, follow_samples
 from zooming.kernels.exogenous import average_out, find_exogenous
 from zooming.kernels.exploring import covering_radius, find_way, measure_distances
 from zooming.kernels.features import cell_centers, make_features
@@ -34,6 +34,7 @@ from zooming.kernels.plan_layout import (
     GROWTH,
     LEAST_HATS,
     MEAN,
+    MOST_HATS,
     N_FITS,
     N_ROWS,
     OPTIMISM,
@@ -74,19 +75,22 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
         measure_distances(rows.cells, grid, distances)
         core[0]["far"] = covering_radius(grid, FAR_BALLS * root)
     n_axes, centers = widths.shape[2], cell_centers(grid, n_cells)
-    drifts = find_drifts(samples, n_samples, rows, grid, centers)
+    drifts = find_drifts(samples, n_samples, grid, core[0]["n_state"])
     if is_learning:
         span = max(0.0, core[0]["most"] - core[0]["least"])
         core[0]["is_exact"] = repeats_agree(
             samples, n_samples, grid, n_cells, core[0]["n_state"], horizon, span
         )
-    has_drift = can_drift(grid, core[0]["n_state"], n_total) and not core[0]["is_exact"]
     if core[0]["is_exact"]:  # a narrow peak shows in the samples; functions of the drift blur it
         drifts.strengths[:] = 0.0
-    n_hats = max(LEAST_HATS, np.int64(n_total**0.25))
+    has_drift = can_drift(grid, core[0]["n_state"], n_total) and not core[0]["is_exact"]
+    n_followed = n_samples if has_drift and horizon > 1 else 0
+    drifts_of_samples = follow_samples(drifts, samples, n_followed, rows, grid)
+    drifts_of_cells = follow_cells(drifts, centers, grid)
     counts = np.zeros(n_cells)
     for i in range(n_samples):
         counts[rows.cells[i]] += rows.weights[i]
+    n_hats = np.int64(min(MOST_HATS, max(LEAST_HATS, n_total**0.25)))
     features = make_features(grid, centers, counts, drifts, n_hats)
     offsets = np.zeros(n_cells)
     models = Models(
@@ -97,7 +101,7 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
         np.ones((n_axes, largest(grid.bins))), np.zeros(2 * n_cells), np.zeros(SHARES.shape[0]),
         covering_radius(grid, BALLS * root),
     )  # fmt: skip
-    mean_reward = np.sum(rows.weights * rows.rewards) / max(1e-9, n_total)
+    mean_reward = weighted_mean(rows.weights, rows.rewards)
     factor, is_stale = 1.0, True  # of the pool; whether it must be fitted
     for step in range(horizon - 1, -1, -1):
         was = apart[REWARDS, step], apart[VALUES, step]
@@ -114,10 +118,11 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
             targets, center = rows.rewards, mean_reward
             if kind == VALUES:
                 average_out(plan.values[step + 1], has_exogenous, chances[step], places, after)
-                targets, center = models.targets, fill_next_values(rows, after, models.targets)
+                targets = models.targets
+                fill_next_values(rows, after, targets)
                 if has_drift:
-                    add_values(drifts.samples, after, -1.0, targets)
-                    center = np.sum(rows.weights * targets) / max(1e-9, n_total)
+                    add_values(drifts_of_samples, after, -1.0, targets)
+                center = weighted_mean(rows.weights, targets)
             # All steps have the same bandwidths, so only some of the steps tune them.
             is_search = step == (horizon - 1) // 2 or (kind == REWARDS and was[REWARDS] != ALIKE)
             is_search = is_search and is_learning and (is_early or turn % 2 == kind)
@@ -127,7 +132,7 @@ def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
             )  # fmt: skip
             if kind == VALUES and has_drift:
                 offsets[:] = 0.0
-                add_values(drifts.cells, after, 1.0, offsets)
+                add_values(drifts_of_cells, after, 1.0, offsets)
                 models.work[VALUES, MEAN] += offsets
                 models.work[VALUES + OWN, MEAN] += offsets
             if kind == VALUES and is_learning:
@@ -168,7 +173,10 @@ def can_drift(grid, n_state, n_samples):
 
 @jit_kernel
 def remember_plan(core):
-    """Add the returns under the old plan to what is usual, and begin those of a new plan."""
+    """Add the returns under the old plan to what is usual, and begin those of a new plan.
+
+    The return of the last episode is counted when the next one begins, so with the new plan.
+    """
     before = min(core[0]["usual_plays"], USUAL * core[0]["n_episodes"])
     plays = core[0]["plays"]
     both = max(1.0, before + plays)
@@ -181,20 +189,26 @@ def remember_plan(core):
 
 @jit_kernel
 def fill_next_values(rows, after, targets):
-    """Write the value of each sample's next state; return their weighted mean.
+    """Write the value of each sample's next state.
 
     The value is interpolated linearly between cell centers, along each axis on its own. The last
     entry of `after`, whose index is ENDED, is the value 0 after the end of an episode.
     """
-    total, weight = 0.0, 1e-9
     for i in range(targets.shape[0]):
         here = after[rows.nexts[i]]
         target = here
         for j in range(rows.shares.shape[1]):
             target += rows.shares[i, j] * (after[rows.neighbors[i, j]] - here)
         targets[i] = target
-        total += rows.weights[i] * target
-        weight += rows.weights[i]
+
+
+@jit_kernel
+def weighted_mean(weights, targets):
+    """Return the mean of `targets`, added up in order: NumPy's sum depends on compilation."""
+    total, weight = 0.0, 1e-9
+    for i in range(targets.shape[0]):
+        total += weights[i] * targets[i]
+        weight += weights[i]
     return total / weight
 
 

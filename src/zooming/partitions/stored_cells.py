@@ -15,6 +15,8 @@ from zooming.kernels.plan_layout import CORE, MEAN_REWARD, SPREAD, WEIGHT, Grid,
 if TYPE_CHECKING:
     from zooming.partitions.cells import CellTable
 
+MOST_WEIGHT = 2.0**53  # transitions in a file; beyond it, numbers of them are not exact
+
 
 def restore_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> None:
     """Restore the arrays that `CellTable.state` returned. Raise ValueError if they are invalid.
@@ -106,7 +108,8 @@ def check_samples(
     if (samples.steps < 0).any() or (samples.steps >= core["horizon"][0]).any():
         raise ValueError("a sample has a step outside of the episode")
     rewards, weights = samples.numbers[:, MEAN_REWARD], samples.numbers[:, WEIGHT]
-    if not np.isfinite(samples.numbers).all() or (weights < 1).any():
+    is_few = weights.sum() <= MOST_WEIGHT
+    if not np.isfinite(samples.numbers).all() or (weights < 1).any() or not is_few:
         raise ValueError("a sample has no valid weight or reward")
     if n and not (core["least"][0] <= rewards.min() and rewards.max() <= core["most"][0]):
         raise ValueError("a reward is outside of the range of rewards seen")
