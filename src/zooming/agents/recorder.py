@@ -70,11 +70,11 @@ class Recorder:
         self.params[recording.COUNT] -= 1.0
 
     def rewards(self, first: int) -> NDArray[np.float64]:
-        """Return the recorded rewards, without the first `first` ones."""
+        """Return the recorded rewards from row `first` on."""
         return self._rows()[first:, 1]
 
     def transitions(self, first: int = 0) -> Transitions:
-        """Return the recorded transitions, without the first `first` ones."""
+        """Return the recorded transitions from row `first` on."""
         rows, n_state = self._rows()[first:], self.n_state
         after = 2 + n_state + self.n_action
         steps = rows[:, 0].astype(np.int64)

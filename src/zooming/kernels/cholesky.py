@@ -1,4 +1,4 @@
-"""Linear equations with a positive definite matrix, by its Cholesky factor.
+"""Solve linear equations with a positive definite matrix, by its Cholesky factor.
 
 Numba's own functions need SciPy, which zooming does not.
 """

@@ -24,7 +24,7 @@ HASH = 2654435761  # a large prime near 2^32 / 1.618: its multiples are spread e
 
 
 class Drifts(NamedTuple):
-    """The drift of every state axis."""
+    """A linear function of state and action for every state axis: the expected next state."""
 
     coefficients: Any  # [n_state, 1 + n_axes]: of 1 and the coordinates
     strengths: Any  # [n_state]: about the F statistic of the fit; 0 on an axis of categories

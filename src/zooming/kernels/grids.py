@@ -247,7 +247,7 @@ def sort_by_step(samples, n_samples, grid, n_state, horizon):
 
 @jit_inline
 def interpolation(grid, places, nexts, neighbors, shares, i):
-    """Write row i of `nexts`, `neighbors` and `shares` of `Sorted` for a state at these places."""
+    """Write how to interpolate a value at a state: row i of the columns of `Sorted`."""
     n_state = shares.shape[1]
     cell, stride = np.int64(0), np.int64(1)
     for j in range(n_state - 1, -1, -1):

@@ -59,7 +59,10 @@ def remove_trend(work, features, factor, has_factor, center):
 
 @jit_kernel
 def factor_counts(work, features, factor):
-    """Write the Cholesky factor of features' N features + ridge; N are the counts."""
+    """Write the Cholesky factor of the normal equations of the ridge regression.
+
+    A cell counts as often as it has samples.
+    """
     columns, entries = features.columns, features.entries
     factor[:] = 0.0
     for i in range(features.n_columns):
