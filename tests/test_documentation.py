@@ -16,6 +16,7 @@ import zooming
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
+EVERY_PAGE = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 FIGURES = sorted((DOCS / "figures").glob("*.png"))
 DRAWINGS = sorted((DOCS / "figures").glob("*.svg"))  # made by hand
 MOST_BYTES = 150_000  # of a committed figure
@@ -198,3 +199,21 @@ def test_every_page_is_in_the_contents():
         re.findall(r"```{toctree}.*?```", (DOCS / "index.md").read_text(), re.S)
     ).splitlines()
     assert {page.stem for page in PAGES} - {"index"} <= set(contents)
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def test_every_row_of_every_table_has_as_many_cells_as_its_heading():
+    n_tables = 0
+    for page in EVERY_PAGE:
+        heading = None
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            if not line.startswith("|"):
+                heading = None
+                continue
+            cells = len(re.findall(r"(?<!\\)\|", line))
+            n_tables += heading is None
+            heading = heading or cells
+            assert cells == heading, f"{page.relative_to(ROOT)}, line {number}"
+    assert n_tables > 40

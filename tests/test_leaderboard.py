@@ -3,9 +3,7 @@
 import dataclasses
 import pickle
 import re
-import runpy
 import shutil
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -284,31 +282,6 @@ def test_a_sampled_value_agrees_with_the_exact_one():
     assert abs(np.mean(found) - exact) < 4 * error
     assert found[0] == sample_value(agent, env, 500, 0)
     assert agent.n_episodes == 200
-
-
-def test_the_summary_replaces_what_is_between_the_comments_of_two_pages(
-    board, tmp_path, monkeypatch
-):
-    tool = runpy.run_path(str(Path(__file__).parent.parent / "tools" / "leaderboard.py"))
-    (tmp_path / "docs").mkdir()
-    pages = [tmp_path / "docs" / "leaderboard.md", tmp_path / "README.md"]
-    for page in pages:
-        page.write_text(f"before\n{tool['BEGIN']}\nold\n{tool['END']}\nafter\n")
-    monkeypatch.setitem(tool["main"].__globals__, "ROOT", tmp_path)
-    tool["main"](board)
-    whole, short = (page.read_text() for page in pages)
-    assert (board / "summary.md").read_text().strip() in whole
-    assert "Operations problems, 20 episodes, 2 seeds:\n\n| agent |" in short
-    assert "### " not in short
-    for text in (whole, short):
-        assert text.startswith("before\n")
-        assert text.endswith("\nafter\n")
-        assert "old" not in text
-    tool["main"](board)
-    assert [page.read_text() for page in pages] == [whole, short]
-    said = "Libraries: rule-search uses cmaes 0.12.0."
-    table = "### Operations problems, 20 episodes\n\n| agent |"
-    assert tool["short_table"](f"up to 2 seeds.\n\n{said}\n\n{table}\n").endswith(f"\n\n{said}")
 
 
 @pytest.mark.process
