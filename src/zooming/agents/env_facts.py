@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -44,7 +45,7 @@ def check_env(env: Any) -> None:
 
 
 def reset(env: Any, seed: int | None) -> tuple[Any, Mapping[str, Any]]:
-    """Return the (observation, info) of `env.reset`.
+    """Return the (observation, info) of `env.reset`, the observation copied as `take_step` does.
 
     Raise ConfigurationError if the environment has the old interface of Gym.
     """
@@ -58,23 +59,39 @@ def reset(env: Any, seed: int | None) -> tuple[Any, Mapping[str, Any]]:
         raise
     if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping)):
         raise ConfigurationError(
-            f"{name_of(env)}: reset gave {answer_text(answer)}, not (observation, info); "
+            f"{name_of(env)}: reset gave {_answer_text(answer)}, not (observation, info); "
             f"{_NEW_RESET}"
         )
-    return answer
+    return _copy(answer[0]), answer[1]
 
 
-def bad_step(env: Any, answer: Any) -> ConfigurationError:
-    """Return the error for an environment whose `step` did not return five values."""
-    old = "the old interface of Gym; " if isinstance(answer, tuple) and len(answer) == 4 else ""
-    return ConfigurationError(
-        f"{name_of(env)}: step gave {answer_text(answer)}, {old}give five: observation, reward, "
-        "terminated (the task has ended), "
-        f"truncated (it was cut off), info"
-    )
+def take_step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, Mapping[str, Any]]:
+    """Return the five values of `env.step`. The observation is a copy of the environment's.
+
+    An environment may fill the same arrays at each step. Raise ConfigurationError if it does not
+    return five values.
+    """
+    answer = env.step(action)
+    if not (isinstance(answer, tuple) and len(answer) == 5):
+        old = "the old interface of Gym; " if isinstance(answer, tuple) and len(answer) == 4 else ""
+        raise ConfigurationError(
+            f"{name_of(env)}: step gave {_answer_text(answer)}, {old}give five: observation, "
+            "reward, terminated (the task has ended), truncated (it was cut off), info"
+        )
+    observation, reward, terminated, truncated, info = answer
+    return _copy(observation), reward, terminated, truncated, info
 
 
-def answer_text(answer: Any) -> str:
+def _copy(observation: Any) -> Any:
+    """Return an observation whose arrays and lists are copies. Other objects are kept."""
+    if type(observation) is np.ndarray:  # the usual case, and quick
+        return observation.copy()
+    if isinstance(observation, (np.ndarray, Mapping, list, tuple)):
+        return copy.deepcopy(observation)
+    return observation
+
+
+def _answer_text(answer: Any) -> str:
     """Return a phrase on what an environment returned: "4 values", or a type if not a tuple."""
     return f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
 

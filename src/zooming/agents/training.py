@@ -20,7 +20,7 @@ from zooming import kernels
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
 from zooming.agents.clipping import warn_of_clipping
-from zooming.agents.env_facts import bad_step, reset
+from zooming.agents.env_facts import reset, take_step
 from zooming.agents.guided import Guided
 from zooming.agents.history import History, Log
 from zooming.agents.many import accepts
@@ -182,10 +182,7 @@ class _Python:
                         action, is_kept = start(agent, observation), True
                     else:
                         action = act(step, observation)
-                answer = env.step(action)
-                if len(answer) != 5:
-                    raise bad_step(env, answer)
-                next_observation, reward, terminated, truncated, info = answer
+                next_observation, reward, terminated, truncated, info = take_step(env, action)
                 if info and has_mask(info):
                     update(
                         step,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import notebook
-from zooming.agents.env_facts import bad_step, name_of, reset
+from zooming.agents.env_facts import name_of, reset, take_step
 from zooming.analysis.intervals import mean_interval
 from zooming.analysis.playable import as_policy
 from zooming.analysis.solve import check_solvable
@@ -194,10 +194,7 @@ def _play(agent: Any, env: Any, episodes: int, seed: int) -> NDArray[np.float64]
             action, state = _predict(
                 agent, env, observation, state, info if has_mask(info) else None
             )
-            answer = env.step(action)
-            if len(answer) != 5:
-                raise bad_step(env, answer)
-            observation, reward, terminated, truncated, info = answer
+            observation, reward, terminated, truncated, info = take_step(env, action)
             returns[episode] += float(reward)
             if terminated or truncated:
                 break

@@ -10,7 +10,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from zooming.agents.env_facts import bad_step, check_env, horizon_of, name_of, reset, stated_range
+from zooming.agents.env_facts import (
+    check_env,
+    horizon_of,
+    name_of,
+    reset,
+    stated_range,
+    take_step,
+)
 from zooming.envs.gymnasium_parts import generator_of, set_generator
 from zooming.errors import TransitionError
 from zooming.spaces.axes import Axes
@@ -82,10 +89,8 @@ def reward_range(
             actions = _actions(space, rng, episode)
             _, info = reset(env, seed if episode == 0 else None)
             for step in range(n_steps):
-                answer = env.step(_make_feasible(env, next(actions), info, step))
-                if not (isinstance(answer, tuple) and len(answer) == 5):
-                    raise bad_step(env, answer)
-                _, reward, terminated, truncated, info = answer
+                action = _make_feasible(env, next(actions), info, step)
+                _, reward, terminated, truncated, info = take_step(env, action)
                 number = as_float(reward)
                 if not np.isfinite(number):
                     where = f"{name_of(env)}, step {step}"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.env_facts import bad_step, reset
+from zooming.agents.env_facts import reset, take_step
 from zooming.agents.steps import check_steps
 from zooming.analysis.intervals import mean_interval
 from zooming.export.regions import contain
@@ -145,10 +145,7 @@ def play(policy: Any, env: Any, episodes: int, seed: int) -> Floats:
             action, _ = policy.predict(
                 observation, state=np.array([step]), info=info if has_mask(info) else None
             )
-            answer = env.step(action)
-            if len(answer) != 5:
-                raise bad_step(env, answer)
-            observation, reward, terminated, truncated, info = answer
+            observation, reward, terminated, truncated, info = take_step(env, action)
             returns[k] += float(reward)
             if terminated or truncated:
                 break

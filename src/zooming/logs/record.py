@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.env_facts import bad_step, check_env, horizon_of, reset
+from zooming.agents.env_facts import check_env, horizon_of, reset, take_step
 from zooming.agents.replay import Transitions, kept_transitions
 from zooming.agents.rules import Exploration, as_function
 from zooming.agents.seeds import derive_seed
@@ -122,10 +122,7 @@ def record(
             if propensities:
                 chances.append(exploring.density(flat_action, center, is_random))
             before = states.flat(observation, "observation")
-            answer = env.step(action)
-            if len(answer) != 5:
-                raise bad_step(env, answer)
-            observation, reward, terminated, truncated, info = answer
+            observation, reward, terminated, truncated, info = take_step(env, action)
             after = states.flat(observation, "observation")
             numbers.append((episode, step, bool(terminated)))
             rows.append([*before, *flat_action, float(reward), *after])

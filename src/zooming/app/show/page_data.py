@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.env_facts import reset
+from zooming.agents.env_facts import reset, take_step
 from zooming.agents.own_policy import own_policy
 from zooming.agents.visit_shares import spread_visits
 from zooming.errors import ConfigurationError
@@ -150,7 +150,7 @@ def _play(agent: Any, episodes: int) -> list[list[dict[str, Any]]]:
                 observation, state=np.array([step]), info=info if has_mask(info) else None
             )
             state = axes.states.batch(observation, "observation")[0][0].tolist()
-            observation, reward, terminated, truncated, info = env.step(action)
+            observation, reward, terminated, truncated, info = take_step(env, action)
             played = axes.actions.batch(action, "action")[0][0].tolist()
             rows.append({"state": state, "action": played, "reward": float(reward)})
             if terminated or truncated:
