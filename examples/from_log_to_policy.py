@@ -37,7 +37,7 @@ def main(episodes: int = 2000) -> None:
     agent.save(OUT.with_suffix(".zoom"))
     for path in (agent.export(OUT.with_suffix(".h")), agent.export(OUT.with_suffix(".sql"))):
         print(f"{path}: {path.stat().st_size:,} bytes")
-    cli.main(["show", str(OUT.with_suffix(".zoom")), "--out", str(OUT.with_suffix(".html"))])
+    cli.main(["show", str(OUT.with_suffix(".zoom")), str(OUT.with_suffix(".html"))])
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     truth = [zooming.record(env, base_stock(n), 500)["reward"].sum() / 500 for n in LEVELS]

@@ -12,6 +12,7 @@ import pytest
 
 import zooming
 from zooming.app import cli
+from zooming.app.run import numbers_from
 from zooming.study.problems import agents_named
 
 RUN = ["run", "oil-laplace-1", "--out", "OUT"]
@@ -21,8 +22,11 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Missing subcommand"),
-        (["frobnicate"], "Unrecognized options: frobnicate"),
+        ([], "zooming: name a command: run, tune, "),
+        (["frobnicate"], "zooming: no command is named 'frobnicate' (there are run, tune, "),
+        (["rnu"], "zooming: no command is named 'rnu'; did you mean 'run'?"),
+        (["train", "oil-laplace-1"], "zooming: no command is named 'train'; did you mean 'run'?"),
+        (["--frobnicate"], "zooming: no command is named '--frobnicate'"),
         (["run", "oil-laplace-1"], "Missing from zooming run"),
         (["run", "--out", "OUT"], "at least one problem and one agent; zooming list"),
         (["run", "oil-laplace-7", "--out", "OUT"], "did you mean 'oil-laplace-1'?"),
@@ -63,6 +67,8 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
         ([*TUNE, "--method", "anneal"], "zooming: --method anneal: choose one of grid, optuna"),
         ([*TUNE, "--values"], "zooming: --values nothing: give at least one number"),
         ([*TUNE, "--values", "nan"], "zooming: --values nan: give at least one number"),
+        ([*TUNE, "--values", "0.1,,1"], "zooming: --values 0.1,,1: '' is not a number"),
+        ([*TUNE, "--values", "0.1", "one"], "zooming: --values 0.1 one: 'one' is not a number"),
         ([*TUNE, "--evaluation-seeds", "0"], "zooming: --evaluation-seeds 0: give"),
         ([*TUNE, "--workers", "0"], "zooming: --workers 0: give"),
         ([*TUNE, "--option", "max_balls", "--values", "50"], "net-q has no option 'max_balls'"),
@@ -72,6 +78,12 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
         (["report", "OUT"], "there is no folder"),
         (["report", ".", "--out", "."], "it is a folder; give the page a name"),
         (["audit", "OUT"], "No such file"),
+        (["export", "AGENT"], "zooming: name the file to write: zooming export FILE OUT"),
+        (
+            ["export", "AGENT", "a.py", "--to", "b.py"],
+            "zooming: two files to write are named: a.py",
+        ),
+        (["show", "AGENT", "a.html", "--out", "b.html"], "zooming: two files to write are named"),
         (["audit", "."], "Is a directory"),
         (["audit", "AGENT", "--resolution", "8"], "--resolution requires --solve"),
         (
@@ -146,6 +158,60 @@ def test_an_error_of_a_run_names_its_agent_and_how_a_study_takes_options(tmp_pat
 def test_settings_with_brackets_are_one_setting():
     (agent,) = agents_named('adaptive-q:bounds={"state[0]":(0,1),"state[1]":(-2, 2)}:bonus=0.5')
     assert agent.settings == {"bounds": {"state[0]": [0, 1], "state[1]": [-2, 2]}, "bonus": 0.5}
+
+
+def test_numbers_are_separated_by_commas_or_spaces():
+    for values in (["0.1,1"], ["0.1", "1"], ["0.1,", "1"], ["0.1, 1"]):
+        assert numbers_from(values, "--values") == (0.1, 1)
+        assert [type(value) for value in numbers_from(values, "--values")] == [float, int]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("argument", ["--version", "--help"])
+def test_version_and_help_load_nothing_that_a_command_needs(argument):
+    """Each command loads itself when it is called."""
+    script = (
+        "import sys\nfrom zooming.app.cli import main\nmain(sys.argv[1:])\n"
+        "print(*sys.modules, sep='\\n', file=sys.stderr)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script, argument], capture_output=True, text=True, check=True
+    )
+    loaded = run.stderr.split()
+    assert len([name for name in loaded if name.split(".")[0] == "zooming"]) < 20
+    assert not {"numba", "tyro", "rich", "matplotlib", "polars"}.intersection(loaded)
+    assert "zooming" in run.stdout
+
+
+def test_the_help_describes_each_command_by_its_first_sentence(capsys):
+    cli.main(["--help"])
+    shown = capsys.readouterr().out
+    for name, command in cli.COMMANDS.items():
+        said = " ".join((command.load().__doc__ or "").split())
+        assert said.startswith(command.about), name
+        assert re.search(rf"^  {name} +{re.escape(command.about)}$", shown, re.M), name
+
+
+def test_a_command_without_its_libraries_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tyro", None)
+    monkeypatch.delitem(sys.modules, "zooming.app.export_command", raising=False)
+    with pytest.raises(SystemExit, match=r"needs tyro: pip install 'zooming\[study\]'"):
+        cli.main(["export", "agent.zoom", "policy.py"])
+
+
+@pytest.mark.parametrize("arguments", [["OUT"], ["--to", "OUT"], ["--out", "OUT"]])
+def test_a_target_is_named_after_the_file_or_by_its_option(arguments, tmp_path, capsys):
+    agent = tmp_path / "agent.zoom"
+    zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).save(agent)
+    endings = {"export": ".py", "show": ".html", "explain": ".txt"}
+    if arguments[0] == "--to":
+        del endings["show"], endings["explain"]
+    for command, ending in endings.items():
+        out = tmp_path / f"{command}{ending}"
+        given = [str(out) if argument == "OUT" else argument for argument in arguments]
+        cli.main([command, str(agent), *given, *(["--episodes", "0"] * (command != "export"))])
+        assert out.stat().st_size > 0
+        assert capsys.readouterr().out.startswith(f"{out}: ")
 
 
 @pytest.mark.parametrize("module", ["zooming", "zooming.app.cli"])

@@ -315,3 +315,18 @@ def test_only_modules_that_are_not_installed_are_brought_to_other_machines(shop)
         shop / "shop.py",
         shop / "package",
     ]
+
+
+def test_an_id_that_a_file_of_this_folder_registers_is_proposed_with_its_module(shop):
+    """The file is read, not imported."""
+    (shop / "broken.py").write_text("def (")
+    (shop / "mentions.py").write_text("NAME = 'Shop-v0'")
+    with pytest.raises(zooming.ConfigurationError, match=r"did you mean 'shop:Shop-v0'\?"):
+        problem_named("Shop-v0")
+    (shop / "package").mkdir()
+    (shop / "package" / "__init__.py").write_text(
+        "from gymnasium.envs.registration import register\nregister(id='Hotel-v0')"
+    )
+    with pytest.raises(zooming.ConfigurationError, match=r"did you mean 'package:Hotel-v0'\?"):
+        problem_named("Hotel-v0")
+    assert not (shop / "trace").exists()

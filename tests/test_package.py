@@ -141,7 +141,6 @@ def test_list_names_agents_and_environments(capsys):
 @pytest.mark.parametrize(
     ("args", "explanation"),
     [
-        (["--help"], "Measure speed"),
         (["bench", "--help"], "leave out the runs of a million"),
         (["list", "--help"], "one line each"),
     ],
@@ -150,12 +149,6 @@ def test_help_explains(args, explanation, capsys):
     with pytest.raises(SystemExit, match=r"^0$"):
         cli.main(args)
     assert explanation in capsys.readouterr().out
-
-
-def test_an_unknown_command_is_refused(capsys):
-    with pytest.raises(SystemExit, match=r"^2$"):
-        cli.main(["bnch"])
-    assert "bnch" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -1,99 +1,88 @@
-"""Entry point of the command line: subcommands, error messages, exit codes."""
+"""Entry point of the command line: find the command, run it, print errors as sentences.
+
+Each command is a function in a module of its own, which is imported when the command is called. So
+`zooming --version` and `zooming --help` load no library, and no command waits for another's.
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Any
 
-from zooming.errors import ConfigurationError, ZoomingError
-from zooming.validation import option_names
-
-try:
-    import rich  # noqa: F401  # needed by the commands below
-    import tyro
-except ImportError as error:
-    sys.exit(f"the command line needs {error.name}: pip install 'zooming[study]'")
+from zooming.errors import ZoomingError
+from zooming.version import __version__
 
 CODE_OF_BROKEN_PIPE = 141  # as a shell reports a command that SIGPIPE ended
+ABOUT = "Reinforcement learning in continuous spaces that learns its own discretization."
 
 
-def audit_file(
-    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
-    solve: bool = False,
-    resolution: int | None = None,
-    env: str | None = None,
-    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
-) -> None:
-    """Check that a saved agent obeys the laws of the paper. The exit code is 1 if it breaks one.
+@dataclass(frozen=True)
+class Command:
+    """A command: `module:function`, and the first sentence of the function's docstring."""
 
-    Args:
-        file: file written by agent.save().
-        solve: also compute the optimum of the environment, and how often optimism fails.
-        resolution: grid cells per axis. Requires --solve.
-        env: environment of the agent: a preset, a Gymnasium id, or module:Id of your own, as for
-            zooming run. Needed for --solve if the environment is not one of zooming's own.
-        set: options of the environment. Requires --env.
-    """
-    import zooming
-    from zooming.study.problems import problem_named, settings_from
+    place: str
+    about: str
 
-    if resolution is not None and not solve:
-        raise ConfigurationError("--resolution requires --solve")
-    if set and env is None:
-        raise ConfigurationError("--set requires --env")
-    agent = zooming.load(
-        file, None if env is None else problem_named(env, settings_from(set)).make()
-    )
-    optimal: Any = None
-    if solve:
-        if agent.env is None:
-            raise ConfigurationError(
-                f"{file} does not say how to make its environment {agent.env_name}; name it, "
-                "--env module:Id"
+    def load(self) -> Callable[..., Any]:
+        """Import and return the function."""
+        module, _, name = self.place.partition(":")
+        try:
+            function: Callable[..., Any] = getattr(
+                importlib.import_module(f"zooming.app.{module}"), name
             )
-        optimal = zooming.solve(agent.env, resolution)
-        policy = zooming.evaluate(agent, agent.env, exact=True)
-        about = "" if optimal.is_bound else "about "
-        print(
-            f"optimum {optimal.return_:.4f} (within {about}{optimal.return_error:.1e}); policy "
-            f"{policy}"
-        )
-    report = zooming.audit(agent, optimal)
-    print(report)
-    if not report.holds:
-        raise SystemExit(1)
+        except ModuleNotFoundError as error:
+            if error.name not in ("tyro", "rich", "polars", "matplotlib"):
+                raise
+            sys.exit(f"this command needs {error.name}: pip install 'zooming[study]'")
+        return function
 
 
-def export_file(
-    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
-    to: Annotated[str, tyro.conf.arg(metavar="FILE")],
-    name: str | None = None,
-    number: str = "double",
-    scale: float = 1.0,
-    table: str = "states",
-    rules: int | None = None,
-) -> None:
-    """Write the policy of a saved agent as Python, JSON, C or SQL.
-
-    Args:
-        file: file written by agent.save().
-        to: file to write: .py, .json, .h (a C99 header) or .sql.
-        name: prefix of the C names. By default the name of the file.
-        number: type of a state in C: double, float, or int for whole multiples of 1 / scale.
-        scale: number of integer units per 1 of a state, for --number int.
-        table: name of the SQL table.
-        rules: write at most this many rules a step, as zooming explain prints them, in place of the
-            exact policy.
-    """
-    import zooming
-
-    agent = zooming.load(file)
-    chosen = agent if rules is None else agent.explain(n_rules=rules, episodes=0)
-    path = chosen.export(to, name=name, number=number, scale=scale, table=table)
-    print(f"{path}: {path.stat().st_size:,} bytes")
+COMMANDS = {
+    "run": Command("run:run", "Compare agents on problems over many seeds."),
+    "tune": Command(
+        "run:tune",
+        "Tune the bonus, or another numeric option, and evaluate the best value on fresh seeds.",
+    ),
+    "leaderboard": Command(
+        "leaderboard.leaderboard_command:leaderboard",
+        "Compare agents on many problems, and write one page and one table.",
+    ),
+    "reproduce": Command(
+        "paper.reproduce_command:reproduce",
+        "Reproduce the figures of the paper, with true regret, and check the claims about them.",
+    ),
+    "report": Command(
+        "report.page:report",
+        "Write an HTML page of a study or reproduction: tables, curves and the growth of "
+        "partitions.",
+    ),
+    "audit": Command(
+        "audit_command:audit_file", "Check that a saved agent obeys the laws of the paper."
+    ),
+    "explain": Command(
+        "explain_command:explain_file",
+        "Print the policy of a saved agent as rules, and how much return the rules lose.",
+    ),
+    "export": Command(
+        "export_command:export_file", "Write the policy of a saved agent as Python, JSON, C or SQL."
+    ),
+    "show": Command(
+        "show.show_command:show_file",
+        "Write an HTML page on which a person moves the state and sees what the policy does.",
+    ),
+    "bench": Command("bench:main", "Measure speed and memory of both drivers."),
+    "list": Command(
+        "listing:list_names",
+        "List the problems, agents and environments of zooming, one line each.",
+    ),
+}
+# What other tools call a command.
+SYNONYMS = {"train": "run", "learn": "run", "fit": "run", "compare": "run"}
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -104,7 +93,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """
     try:
         try:
-            _run_command(args)
+            _run(list(sys.argv[1:] if args is None else args))
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -114,46 +103,24 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.exit(CODE_OF_BROKEN_PIPE)
 
 
-def _run_command(args: Sequence[str] | None) -> None:
+def _run(given: list[str]) -> None:
     """Run one command. An error is printed as one sentence."""
-    import zooming
-    from zooming.app import bench, run
-    from zooming.app.explain_command import explain_file
-    from zooming.app.leaderboard.leaderboard_command import leaderboard
-    from zooming.app.listing import list_names
-    from zooming.app.paper.reproduce_command import reproduce
-    from zooming.app.report.page import report
-    from zooming.app.show.show_command import show_file
-
-    given = list(sys.argv[1:] if args is None else args)
-    if given == ["--version"]:
-        print(f"zooming {zooming.__version__}")
+    name, *rest = given or [""]
+    if name in ("-h", "--help"):
+        print(_help())
         return
-    commands: dict[str, Callable[..., Any]] = {
-        "run": run.run,
-        "tune": run.tune,
-        "leaderboard": leaderboard,
-        "reproduce": reproduce,
-        "report": report,
-        "audit": audit_file,
-        "explain": explain_file,
-        "export": export_file,
-        "show": show_file,
-        "bench": bench.main,
-        "list": list_names,
-    }
+    if name == "--version":
+        print(f"zooming {__version__}")
+        return
+    if name not in COMMANDS:
+        raise _print_error(_refuse(name))
+    command = COMMANDS[name].load()
+    import tyro
+
     try:
-        tyro.extras.subcommand_cli_from_dict(
-            commands,
-            prog="zooming",
-            description="Reinforcement learning in continuous spaces that learns its own "
-            "discretization.",
-            args=args,
-        )
+        tyro.cli(command, prog=f"zooming {name}", args=rest)
     except ZoomingError as error:
-        raise _print_error(
-            _write_as_flags(str(error), commands.get(given[0]) if given else None)
-        ) from error
+        raise _print_error(_write_as_flags(str(error), command)) from error
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -167,6 +134,33 @@ def _run_command(args: Sequence[str] | None) -> None:
         sys.exit(130)
 
 
+def _help() -> str:
+    """Return one line for each command."""
+    width = max(map(len, COMMANDS))
+    return "\n".join(
+        [
+            "usage: zooming COMMAND ...",
+            "",
+            ABOUT,
+            "",
+            *(f"  {name:{width}}  {command.about}" for name, command in COMMANDS.items()),
+            "",
+            "zooming COMMAND --help describes a command; zooming --version prints the version.",
+        ]
+    )
+
+
+def _refuse(name: str) -> str:
+    """Return why a first argument is no command, with the nearest one."""
+    names = ", ".join(COMMANDS)
+    if not name:
+        return f"name a command: {names} (zooming --help describes them)"
+    from zooming.validation import suggest
+
+    near = suggest(SYNONYMS.get(name, name), COMMANDS)
+    return f"no command is named {name!r}{near} (there are {names})"
+
+
 def _print_error(message: str) -> SystemExit:
     """Print the error and return a SystemExit with code 2. Code 1 means that an audit failed."""
     print(f"zooming: {message}", file=sys.stderr)
@@ -175,16 +169,18 @@ def _print_error(message: str) -> SystemExit:
     return end
 
 
-def _write_as_flags(message: str, command: Callable[..., Any] | None) -> str:
+def _write_as_flags(message: str, command: Callable[..., Any]) -> str:
     """Return an error message with `option=value` written as `--option value`.
 
     Only options of the command are rewritten.
 
-    >>> _write_as_flags("resolution=5 is odd", audit_file)
+    >>> _write_as_flags("resolution=5 is odd", COMMANDS["audit"].load())
     '--resolution 5 is odd'
     """
+    from zooming.validation import option_names
+
     found = re.match(r"(\w+)=(\S+?)(:? )", message)
-    if command is None or found is None or found[1] not in option_names(command):
+    if found is None or found[1] not in option_names(command):
         return message
     value = found[2].strip("'\"")
     return f"--{found[1].replace('_', '-')} {value}{message[found.start(3) :]}"

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from zooming.agents.files import writable_path, write_atomically
+from zooming.app.targets import Target, one_target
 from zooming.errors import ConfigurationError
 from zooming.validation import check_int
 
@@ -18,6 +19,7 @@ ENDINGS = (".txt", ".html", ".csv", ".json", *PICTURES)
 
 def explain_file(
     file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
+    target: Target = None,
     against: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
     rules: int = 8,
     step: int | None = None,
@@ -30,11 +32,12 @@ def explain_file(
 
     Args:
         file: file written by agent.save().
+        target: file to write instead of printing: .txt, .html, .csv, .json, .png, .svg or .pdf.
         against: file of a second agent. Prints where the policies differ, and the difference in
             return.
         rules: largest number of rules of a step.
         step: step to explain, from 0. By default all of them.
-        out: file to write instead of printing: .txt, .html, .csv, .json, .png, .svg or .pdf.
+        out: the file to write, as an option.
         env: environment of the agent: a preset, a Gymnasium id, or module:Id of your own, as for
             zooming run. Needed to measure if the environment is not one of zooming's own.
         set: options of the environment. Requires --env.
@@ -46,6 +49,7 @@ def explain_file(
     if set and env is None:
         raise ConfigurationError("--set requires --env")
     check_int(rules, "rules", 1)
+    out = one_target(target, out)
     path = None if out is None else _check_ending(Path(out), is_pair=against is not None)
     chosen_env = None if env is None else problem_named(env, settings_from(set)).make()
     agent = zooming.load(file, chosen_env)
@@ -66,12 +70,11 @@ def explain_file(
 def _check_ending(path: Path, is_pair: bool) -> Path:
     if path.suffix not in ENDINGS:
         raise ConfigurationError(
-            f"--out {path}: no format has the ending {path.suffix!r}; choose one of "
-            f"{', '.join(ENDINGS)}"
+            f"{path}: no format has the ending {path.suffix!r}; choose one of {', '.join(ENDINGS)}"
         )
     if is_pair and path.suffix in PICTURES:
         raise ConfigurationError(
-            f"--out {path}: differences have no picture; choose one of "
+            f"{path}: differences have no picture; choose one of "
             f"{', '.join(ENDINGS[: -len(PICTURES)])}"
         )
     return path

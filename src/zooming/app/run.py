@@ -5,11 +5,13 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from typing import Annotated, NoReturn
 
 import tyro
 
 from zooming.app.study_tables import show, show_tuned
+from zooming.errors import ConfigurationError
 from zooming.study.problems import agents_named, problem_named, settings_from
 from zooming.study.stopping import Stopped
 from zooming.study.study import Study
@@ -76,7 +78,9 @@ def tune(
     agents: str = "adaptive-q,net-q",
     option: str = "bonus",
     method: str = "grid",
-    values: tuple[int | float, ...] = PAPERS_SCALES,
+    values: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NUMBER ...")] = tuple(
+        map(str, PAPERS_SCALES)
+    ),
     trials: int = 30,
     episodes: int = 2000,
     seeds: int = 10,
@@ -96,8 +100,8 @@ def tune(
             have nothing to tune.
         option: name of the option to tune.
         method: grid (try every value) or optuna (search between the smallest and largest value).
-        values: values to try. By default the scales of the bonus in the paper. If all are
-            integers, only integers are tried.
+        values: values to try, separated by spaces or commas. By default the scales of the bonus in
+            the paper. If all are integers, only integers are tried.
         trials: number of values that optuna tries.
         episodes: number of episodes of each run.
         seeds: number of tuning runs per value. The best value has the largest mean return over
@@ -108,7 +112,7 @@ def tune(
         entropy: number from which the seeds are derived. Another number gives other seeds.
         workers: number of processes. By default one per core.
     """
-    options = settings_from(set)
+    options, numbers = settings_from(set), numbers_from(values, "--values")
     try:
         found = tune_options(
             [problem_named(name, options) for name in problems],
@@ -116,7 +120,7 @@ def tune(
             out,
             option=option,
             method=method,
-            values=values,
+            values=numbers,
             trials=trials,
             episodes=episodes,
             seeds=seeds,
@@ -127,10 +131,30 @@ def tune(
         )
     except Stopped as stopped:
         say_how_to_continue(stopped)
-    show_tuned(found, evaluation_seeds, values)
+    show_tuned(found, evaluation_seeds, numbers)
     print(
         f"samples are the steps that tuning took; every value that was tried is in {out}/tuned.json"
     )
+
+
+def numbers_from(texts: Sequence[str], what: str) -> tuple[int | float, ...]:
+    """Parse numbers that are separated by spaces or commas: `0.1 1` or `0.1,1`.
+
+    >>> numbers_from(["0.1,1", "2"], "--values")
+    (0.1, 1, 2)
+    """
+    found: list[int | float] = []
+    for part in (part for text in texts for part in text.strip(" ,").split(",")):
+        try:
+            found.append(int(part))
+        except ValueError:
+            try:
+                found.append(float(part))
+            except ValueError as error:
+                raise ConfigurationError(
+                    f"{what} {' '.join(texts)}: {part!r} is not a number; write 0.1 1 or 0.1,1"
+                ) from error
+    return tuple(found)
 
 
 def say_how_to_continue(stopped: Stopped) -> NoReturn:

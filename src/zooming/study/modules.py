@@ -7,6 +7,7 @@ imports them.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import site
@@ -134,6 +135,26 @@ def _list_modules(folder: Path) -> list[str]:
     """Return the names of modules and packages in a folder."""
     files = [path.stem for path in folder.glob("*.py")]
     return files + [path.parent.name for path in folder.glob("*/__init__.py")]
+
+
+def find_module(env_id: str) -> str | None:
+    """Return the module of the current folder that registers an id, or None if none does.
+
+    The files are read, not imported. A module registers an id if it calls a function `register`
+    with the id as its first argument or as `id=`.
+    """
+    for module in sorted(_list_modules(Path.cwd())):
+        path = Path(module).with_suffix(".py")
+        try:
+            tree = ast.parse((path if path.exists() else Path(module, "__init__.py")).read_bytes())
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "register":
+                named = [*node.args[:1], *(key.value for key in node.keywords if key.arg == "id")]
+                if any(isinstance(one, ast.Constant) and one.value == env_id for one in named):
+                    return module
+    return None
 
 
 def _summarize_error(error: BaseException) -> str:

@@ -10,6 +10,7 @@ import tyro
 from zooming.agents import files
 from zooming.app.pages import fill_page, plotly_script, read_text
 from zooming.app.report.collect import collect
+from zooming.app.targets import Target, one_target
 from zooming.errors import ConfigurationError
 from zooming.study import modules
 from zooming.validation import check_int
@@ -22,6 +23,7 @@ Imports = Annotated[
 
 def report(
     folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
+    target: Target = None,
     out: str | None = None,
     expected: int = 0,
     imports: Imports = (),
@@ -32,13 +34,14 @@ def report(
 
     Args:
         folder: folder of a finished zooming run, zooming tune or zooming reproduce.
-        out: file to write. By default report.html in the folder.
+        target: file to write. By default report.html in the folder.
+        out: the same as an option.
         expected: number of runs of each agent whose policies are valued exactly, for the expected
             regret. A reproduction already has some.
         imports: module that registers environments of the study. No other module that the folder
             names is imported.
     """
-    path = Path(out) if out is not None else Path(folder) / "report.html"
+    path = Path(one_target(target, out) or Path(folder) / "report.html")
     if not Path(folder).is_dir():
         raise ConfigurationError(
             f"there is no folder {folder}; zooming run ... --out {folder} makes one"

@@ -10,12 +10,14 @@ import tyro
 from zooming.agents import files
 from zooming.app.pages import fill_page
 from zooming.app.show.page_data import collect
+from zooming.app.targets import Target, one_target
 from zooming.errors import ConfigurationError
 from zooming.validation import check_int
 
 
 def show_file(
     file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
+    target: Target = None,
     out: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
     episodes: int = 10,
     env: str | None = None,
@@ -27,7 +29,8 @@ def show_file(
 
     Args:
         file: file written by agent.save().
-        out: HTML file to write. By default the name of the file, ending in .html.
+        target: HTML file to write. By default the name of the file, ending in .html.
+        out: the same as an option.
         episodes: episodes of the policy to step through, 0 for none.
         env: environment of the agent: a preset, a Gymnasium id, or module:Id of your own, as for
             zooming run. Needed for the episodes if the environment is not one of zooming's own.
@@ -38,9 +41,9 @@ def show_file(
 
     if set and env is None:
         raise ConfigurationError("--set requires --env")
-    path = Path(file).with_suffix(".html") if out is None else Path(out)
+    path = Path(one_target(target, out) or Path(file).with_suffix(".html"))
     if path.suffix not in (".html", ".htm"):
-        raise ConfigurationError(f"--out {path}: give the page a name that ends in .html")
+        raise ConfigurationError(f"{path}: give the page a name that ends in .html")
     check_int(episodes, "episodes", 0, 1000)
     try:
         files.writable_path(path)
