@@ -1,6 +1,8 @@
 """Every action is in the action space, and an action played from a ball is credited to that
 ball, whatever the boxes."""
 
+import typing
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 import zooming
 from helpers import AGENTS, KINDS, Boxes
+from zooming.errors import SpaceError, TransitionError
 from zooming.spaces.axes import Axes
 
 PLAYERS = {
@@ -304,3 +307,98 @@ def test_a_flat_action_gets_its_shape_back(space, data):
         space.shape,
     )
     assert axes.flat_states(np.stack([action, action]))[0].shape == (2, action.size)
+
+
+# --- names of axes --------------------------------------------------------------------------------
+
+
+class Bakery(gym.Env):
+    """A bakery whose environment names its axes. The state is (weekday, loaves left)."""
+
+    observation_space = gym.spaces.Dict(
+        {"left": gym.spaces.Box(0.0, 20.0), "day": gym.spaces.Discrete(7)}
+    )
+    action_space = gym.spaces.Discrete(5)
+    metadata: typing.ClassVar = {"names": {'state["day"]': "weekday", "action": "loaves"}}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.day, self.left = 0, 10.0
+        return self.seen(), {}
+
+    def seen(self):
+        return {"left": np.array([self.left], np.float32), "day": self.day}
+
+    def step(self, action):
+        self.day = (self.day + 1) % 7
+        self.left = float(np.clip(self.left + 2 * int(action) - self.np_random.poisson(4), 0, 20))
+        return self.seen(), 0.1 * float(action), False, False, {}
+
+
+NAMED = ["weekday", 'state["left"][0]', "loaves"]
+
+
+def test_an_environment_names_its_axes_in_its_metadata():
+    agent = zooming.AdaptiveQ(Bakery(), horizon=3, seed=0)
+    assert agent.axes.names == NAMED
+    assert agent.axes.paths == ['state["day"]', 'state["left"][0]', "action"]
+    assert zooming.AdaptiveQ(Bakery(), horizon=3, names={}).axes.names == agent.axes.paths
+    named = zooming.AdaptiveQ(Bakery(), horizon=3, names=["a", "b", "c"])
+    assert named.axes.names == ["a", "b", "c"]
+
+
+def test_options_take_names_and_paths_of_axes():
+    for ordered in (["weekday", "loaves"], ['state["day"]', "action"]):
+        agent = zooming.AdaptiveQ(Bakery(), horizon=3, ordered=ordered)
+        assert agent.axes.kinds == ["ordered", "interval", "ordered"]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["a", "b"], "one name for each of"),
+        ("abc", "one name for each of"),
+        (["a", "b", "A"], "a name of its own"),
+        ({"state": "a"}, "several axes"),
+        ({"pay": "a"}, "no axis is named 'pay'"),
+        ({"action": "state[0]"}, "means other axes"),
+        ({"action": "step"}, "another column of a log"),
+        ({"action": "two\nlines"}, "give a text"),
+        ({"action": 3}, "give a text"),
+        ({"action": "x" * 61}, "61 characters"),
+    ],
+)
+def test_names_that_would_mislead_are_refused(names, message):
+    with pytest.raises(SpaceError, match=message):
+        zooming.AdaptiveQ(Bakery(), horizon=3, names=names)
+
+
+@pytest.mark.kernels
+def test_names_appear_in_rules_logs_plots_errors_and_files(tmp_path):
+    env = Bakery()
+    agent = zooming.Auto(env, horizon=3, ordered=["loaves"], seed=0)
+    agent.learn(30)
+    assert str(agent.explain(0)).splitlines()[1].split()[0] == "weekday"
+    assert list(agent.status()["planner"]["axes"]) == NAMED
+    assert agent.export(tmp_path / "policy.sql").read_text().count("AS loaves") == 1
+    log = zooming.record(env, agent, 2, horizon=3)
+    assert log.columns[2:5] == ["weekday", "state_left_0", "loaves"]
+    assert zooming.AdaptiveQ(env, horizon=3).learn_from(log).n_rows == 6
+    assert agent.to_log().columns == log.columns
+    with pytest.raises(TransitionError, match="weekday = 9"):
+        agent.act(0, {"day": 9, "left": [1.0]})
+    ax = zooming.plots.policy(agent, steps=[0])
+    assert np.ravel(ax)[0].get_xlabel() == "weekday"
+    agent.save(tmp_path / "bakery.zoom")
+    for place in (None, env):
+        loaded = zooming.load(tmp_path / "bakery.zoom", place)
+        assert (loaded.axes.names, loaded.axes.kinds) == (NAMED, agent.axes.kinds)
+
+
+def test_a_log_from_before_the_names_is_still_read():
+    log = zooming.record(Bakery(), lambda step, state: 2, 4, horizon=3)
+    old = log.rename({"weekday": "state_day", "loaves": "action", "next_weekday": "next_state_day"})
+    agents = [zooming.AdaptiveQ(Bakery(), horizon=3, seed=0) for _ in range(2)]
+    for agent, rows in zip(agents, (log, old), strict=True):
+        agent.learn_from(rows)
+    assert (agents[0].partition(0).q_value == agents[1].partition(0).q_value).all()

@@ -39,6 +39,9 @@ class AdaptiveQ(QLearner):
         Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
     weights : dict or sequence, optional
         Weight of each axis in the metric: {axis: weight}, or one number per axis.
+    names : dict or sequence, optional
+        Names of the axes for everything that is printed, drawn or written: {axis: name}, or one
+        name per axis, the state's first. By default those of `env.metadata["names"]`, if any.
     split : {"all", "longest"} or a rule, default "all"
         Sides that a split halves: all that are longer than half the diameter, or one longest side.
         For a rule of your own see `zooming.splits`.
@@ -77,6 +80,7 @@ class AdaptiveQ(QLearner):
         ordered: bool | Iterable[str] = False,
         squash: bool | float | Mapping[str, float] = False,
         weights: Mapping[str, float] | Iterable[float] | None = None,
+        names: Mapping[str, str] | Iterable[str] | None = None,
         split: str | Rule | TreeRule = "all",
         max_balls: int | None = None,
         seed: int | None = None,
@@ -84,7 +88,8 @@ class AdaptiveQ(QLearner):
         super().__init__(
             env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon,
             reward_range=reward_range, rewards=rewards,
-            bounds=bounds, ordered=ordered, squash=squash, weights=weights, seed=seed,
+            bounds=bounds, ordered=ordered, squash=squash, weights=weights, names=names,
+            seed=seed,
         )  # fmt: skip
         take_split_options(self, split, max_balls)
         self.begin(first_boxes(self, split_core(self)))

@@ -51,6 +51,9 @@ class Agent(StepLearner):
     weights : dict or sequence, optional
         Weight of each axis in the metric: {axis: weight}, or one number per axis. An axis of
         weight 0 is ignored.
+    names : dict or sequence, optional
+        Names of the axes for everything that is printed, drawn or written: {axis: name}, or one
+        name per axis, the state's first. By default those of `env.metadata["names"]`, if any.
     seed : int, optional
         Seed of the agent and of its environment. By default a random one.
 
@@ -87,11 +90,12 @@ class Agent(StepLearner):
         ordered: bool | Iterable[str] = False,
         squash: bool | float | Mapping[str, float] = False,
         weights: Mapping[str, float] | Iterable[float] | None = None,
+        names: Mapping[str, str] | Iterable[str] | None = None,
         seed: int | None = None,
     ) -> None:
         self.problem = problem = LearningProblem(
             env, type(self).__name__, horizon=horizon, reward_range=reward_range, rewards=rewards,
-            bounds=bounds, ordered=ordered, squash=squash, weights=weights,
+            bounds=bounds, ordered=ordered, squash=squash, weights=weights, names=names,
         )  # fmt: skip
         self.axes, self.horizon, self.env_name = problem.axes, problem.horizon, problem.env_name
         self.reward_range, self.rewards = problem.reward_range, problem.rewards

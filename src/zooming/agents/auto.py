@@ -68,6 +68,9 @@ class Auto(Portfolio):
     weights : dict or sequence, optional
         Weight of each axis in the metric: {axis: weight}, or one number per axis. An axis of
         weight 0 is ignored.
+    names : dict or sequence, optional
+        Names of the axes for everything that is printed, drawn or written: {axis: name}, or one
+        name per axis, the state's first. By default those of `env.metadata["names"]`, if any.
     seed : int, optional
         Seed of the agents and of the environment. By default a random one.
 
@@ -93,13 +96,14 @@ class Auto(Portfolio):
         ordered: bool | Iterable[str] = False,
         squash: bool | float | Mapping[str, float] = False,
         weights: Mapping[str, float] | Iterable[float] | None = None,
+        names: Mapping[str, str] | Iterable[str] | None = None,
         seed: int | None = None,
     ) -> None:
         seed = seed_of(seed)
         known = stated_range(env) if reward_range is None else reward_range
         self.planner = Planner(
             env, max_samples=max_samples, horizon=horizon, reward_range=known,
-            bounds=bounds, ordered=ordered, squash=squash, weights=weights,
+            bounds=bounds, ordered=ordered, squash=squash, weights=weights, names=names,
             seed=seeds.derive_seed(seed, "planner"),
         )  # fmt: skip
         self._name_as_part(self.planner)

@@ -1,4 +1,4 @@
-"""Read and check name, horizon and reward range of an environment."""
+"""Read and check name, horizon, reward range and axis names of an environment."""
 
 from __future__ import annotations
 
@@ -143,6 +143,11 @@ def stated_range(env: Any) -> tuple[float, float] | None:
         ):
             return None
         env = env.env
+
+
+def stated_names(env: Any) -> Any:
+    """Return the names of axes that an environment states in its metadata, or None."""
+    return (getattr(env, "metadata", None) or {}).get("names")
 
 
 def name_of(env: Any) -> str:

@@ -117,7 +117,8 @@ class Random(Heuristic):
     env : gymnasium.Env
         The environment to play on.
     **options
-        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights, seed.
+        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights,
+        names, seed.
 
     Examples
     --------
@@ -219,7 +220,8 @@ class NoMovement(_Mover):
     env : gymnasium.Env
         An environment whose observation space equals its action space.
     **options
-        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights, seed.
+        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights,
+        names, seed.
 
     Examples
     --------
@@ -244,7 +246,8 @@ class Median(_Mover):
     env : gymnasium.Env
         An environment whose observation and action space are the same box of floats.
     **options
-        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights, seed.
+        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights,
+        names, seed.
 
     Examples
     --------

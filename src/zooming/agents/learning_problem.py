@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.env_facts import check_env, horizon_of, name_of, stated_range
+from zooming.agents.env_facts import check_env, horizon_of, name_of, stated_names, stated_range
 from zooming.errors import TransitionError, ZoomingError
 from zooming.kernels import LOW
 from zooming.spaces.axes import Axes
@@ -38,7 +38,7 @@ class LearningProblem:
         The environment.
     agent_name : str
         Name of the agent's class, for error messages.
-    horizon, reward_range, rewards, bounds, ordered, squash, weights
+    horizon, reward_range, rewards, bounds, ordered, squash, weights, names
         See `Agent`.
     """
 
@@ -54,6 +54,7 @@ class LearningProblem:
         ordered: bool | Iterable[str] = False,
         squash: bool | float | Mapping[str, float] = False,
         weights: Mapping[str, float] | Iterable[float] | None = None,
+        names: Mapping[str, str] | Iterable[str] | None = None,
     ) -> None:
         check_env(env)
         self.agent_name, self.env_name = agent_name, name_of(env)
@@ -65,6 +66,7 @@ class LearningProblem:
             ordered=ordered,
             squash=squash,
             weights=weights,
+            names=stated_names(env) if names is None else names,
         )
         self.horizon = horizon_of(env, horizon)
         self.reward_range: tuple[float, float] = (

@@ -57,6 +57,9 @@ class NetQ(QLearner):
         Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
     weights : dict or sequence, optional
         Weight of each axis in the metric: {axis: weight}, or one number per axis.
+    names : dict or sequence, optional
+        Names of the axes for everything that is printed, drawn or written: {axis: name}, or one
+        name per axis, the state's first. By default those of `env.metadata["names"]`, if any.
     seed : int, optional
         Seed of the agent and of its environment. By default a random one.
     cap : {"remaining", "horizon"}, default "remaining"
@@ -98,12 +101,14 @@ class NetQ(QLearner):
         ordered: bool | Iterable[str] = False,
         squash: bool | float | Mapping[str, float] = False,
         weights: Mapping[str, float] | Iterable[float] | None = None,
+        names: Mapping[str, str] | Iterable[str] | None = None,
         seed: int | None = None,
     ) -> None:
         super().__init__(
             env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon,
             reward_range=reward_range, rewards=rewards,
-            bounds=bounds, ordered=ordered, squash=squash, weights=weights, seed=seed,
+            bounds=bounds, ordered=ordered, squash=squash, weights=weights, names=names,
+            seed=seed,
         )  # fmt: skip
         if spacing is None:
             n_episodes = check_int(PAPERS_EPISODES if episodes is None else episodes, "episodes", 1)

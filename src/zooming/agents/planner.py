@@ -58,8 +58,8 @@ class Planner(Agent):
         scale is learned. The highest reward, given here or stated by the environment, caps the
         values, which helps a little.
     **options
-        Options of `Agent`: horizon, rewards, bounds, ordered, squash, weights, seed. An axis of
-        weight 0 is ignored; other weights have no effect.
+        Options of `Agent`: horizon, rewards, bounds, ordered, squash, weights, names, seed. An axis
+        of weight 0 is ignored; other weights have no effect.
 
     Examples
     --------

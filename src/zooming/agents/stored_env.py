@@ -34,13 +34,14 @@ class StoredEnv:
 def compare_env(path: Any, stored: Agent, env: Any) -> None:
     """Raise CheckpointError for the first axis in which `env` differs from the stored spaces."""
     try:
-        given = type(stored.axes)(env.observation_space, env.action_space, **stored.axes.options)
+        options = {**stored.axes.options, "names": None}
+        given = type(stored.axes)(env.observation_space, env.action_space, **options)
     except ConfigurationError as error:
         raise CheckpointError(f"{path}: the given environment does not fit: {error}") from error
-    if stored.axes.names != given.names:
+    if stored.axes.paths != given.paths:
         raise CheckpointError(
-            f"{path}: learned on the axes {stored.axes.names}, but the given environment has "
-            f"{given.names}"
+            f"{path}: learned on the axes {stored.axes.paths}, but the given environment has "
+            f"{given.paths}"
         )
     leaves = [
         (part, list(getattr(stored.axes, part).leaves()), list(getattr(given, part).leaves()))

@@ -59,6 +59,9 @@ class TreeQ(QLearner):
         Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
     weights : dict or sequence, optional
         Weight of each axis in the metric: {axis: weight}, or one number per axis.
+    names : dict or sequence, optional
+        Names of the axes for everything that is printed, drawn or written: {axis: name}, or one
+        name per axis, the state's first. By default those of `env.metadata["names"]`, if any.
     first_cut : float, optional
         Place of the first cut of every interval, as a share of its length. By default it is halved.
         All later cuts halve. Trees with different first cuts have other borders.
@@ -95,6 +98,7 @@ class TreeQ(QLearner):
         ordered: bool | Iterable[str] = False,
         squash: bool | float | Mapping[str, float] = False,
         weights: Mapping[str, float] | Iterable[float] | None = None,
+        names: Mapping[str, str] | Iterable[str] | None = None,
         first_cut: float | None = None,
         split: str = "all",
         max_balls: int | None = None,
@@ -105,7 +109,7 @@ class TreeQ(QLearner):
         self.shared = self._shares_steps = shared
         super().__init__(
             env, bonus=0.0, ties=ties, horizon=horizon, reward_range=reward_range, rewards=rewards,
-            bounds=bounds, ordered=ordered, squash=squash, weights=weights,
+            bounds=bounds, ordered=ordered, squash=squash, weights=weights, names=names,
             seed=seed,
         )  # fmt: skip
         take_split_options(self, check_choice("split", split, RULES), max_balls)

@@ -93,9 +93,15 @@ def choose_columns(
     """
     _check_separator(there)
     state_axes, action_axes = axes.names[: axes.n_state], axes.names[axes.n_state :]
-    usual_state = column_names(state_axes)
+    usual_state, usual_action = column_names(state_axes), column_names(action_axes)
+    if not {*usual_state} <= {*there}:  # the log may be older than the names of the axes
+        paths = column_names(axes.paths[: axes.n_state])
+        usual_state = paths if {*paths} <= {*there} else usual_state
+    if not {*usual_action} <= {*there}:
+        paths = column_names(axes.paths[axes.n_state :])
+        usual_action = paths if {*paths} <= {*there} else usual_action
     states = _find_columns(there, state, usual_state, "state", state_axes)
-    actions = _find_columns(there, action, column_names(action_axes), "action", action_axes)
+    actions = _find_columns(there, action, usual_action, "action", action_axes)
     usual_next = tuple(f"next_{name}" for name in usual_state)
     has_next = next_state is not None or set(usual_next) <= set(there)
     found = Columns(

@@ -16,7 +16,7 @@ from zooming.logs import fitted
 from zooming.logs.estimate import DOUBLY_ROBUST, IMPORTANCE, METHODS, MODEL, Estimate
 from zooming.logs.estimators import Answer
 from zooming.logs.trajectories import Played, read_episodes
-from zooming.spaces.axes import kinds_of
+from zooming.spaces.axes import axes_of
 from zooming.validation import check_choice, check_float, check_int
 
 UNSUPPORTED = ("nan", "raise")
@@ -117,7 +117,10 @@ def evaluate_on(
     problem = _problem(policy, env, horizon)
     method = (MODEL if propensity is None else DOUBLY_ROBUST) if method is None else method
     axes = problem.axes
-    kinds = None if ordered is None else kinds_of(axes.states, axes.actions, ordered)
+    kinds = None
+    if ordered is not None:
+        given = axes_of(axes.states, axes.actions, ordered, axes.names)
+        kinds = [axis.kind for axis in given]
     check_choice("method", method, METHODS)
     check_choice("unsupported", unsupported, UNSUPPORTED)
     check_choice("bad", bad, ("refuse", "skip"))

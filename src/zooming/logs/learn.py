@@ -82,8 +82,8 @@ def learn_from(
     episode, step, reward, terminated : str, optional
         Names of columns. By default these words.
     state, action, next_state : str or sequence of str, optional
-        Columns of the axes, in the order of `agent.axes.names`. By default "state_0", ...,
-        "action_0", ..., "next_state_0", ...
+        Columns of the axes, in the order of `agent.axes.names`. By default the names of the axes,
+        or "state_0", ..., "action_0", ...; and these with "next_" before them.
     bad : {"refuse", "skip"}, default "refuse"
         What to do if rows have faults: learn nothing and raise an error that names them, or learn
         from the others.

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.env_facts import check_env, horizon_of, reset, take_step
+from zooming.agents.env_facts import check_env, horizon_of, reset, stated_names, take_step
 from zooming.agents.replay import Transitions, kept_transitions
 from zooming.agents.rules import Exploration, as_function
 from zooming.agents.seeds import derive_seed
 from zooming.errors import ConfigurationError
 from zooming.logs.columns import column_names
-from zooming.spaces.axes import kinds_of
+from zooming.spaces.axes import axes_of
 from zooming.spaces.flatten import build_tree
 from zooming.validation import check_float, check_int
 
@@ -68,8 +68,8 @@ def record(
     -------
     DataFrame
         One row per step: episode and step from 0, state_0, ..., action_0, ..., reward,
-        next_state_0, ..., terminated, and propensity on request. Write it with `write_parquet` or
-        `write_csv`.
+        next_state_0, ..., terminated, and propensity on request. Axes that the environment names
+        in `env.metadata["names"]` have these names. Write it with `write_parquet` or `write_csv`.
 
     Raises
     ------
@@ -99,7 +99,8 @@ def record(
     generator = np.random.default_rng(derive_seed(check_int(seed, "seed", 0), "exploration"))
     env.action_space.seed(derive_seed(seed, "actions", np.uint32))
     n_state = sum(len(leaf.low) for leaf in states.leaves())
-    kinds = kinds_of(states, actions, ordered)[n_state:]
+    axes = axes_of(states, actions, ordered, stated_names(env))
+    kinds = [axis.kind for axis in axes[n_state:]]
     exploring = Exploration(list(actions.leaves()), epsilon, noise, kinds)
     if propensities:
         exploring.check_bounded()
@@ -134,7 +135,7 @@ def record(
         steps, flat[:, :n_state], flat[:, n_state:end], flat[:, end], flat[:, end + 1 :],
         ended.astype(bool),
     )  # fmt: skip
-    names = [name for leaf in (*states.leaves(), *actions.leaves()) for name in leaf.names]
+    names = [axis.name for axis in axes]
     return make_log(found, episode_of, names, n_state, library, chances)
 
 

@@ -15,7 +15,7 @@ from zooming.logs.estimate import MODEL
 from zooming.logs.fitted import FittedModel
 from zooming.logs.trajectories import Trajectories
 from zooming.logs.weighting import effective_samples, importance_weights
-from zooming.spaces.axes import kinds_of
+from zooming.spaces.axes import axes_of
 from zooming.spaces.flatten import CATEGORICAL, ORDERED
 
 LEAST_SUPPORT = 0.9  # share of the policy's steps near which the log must have data
@@ -100,7 +100,7 @@ class Refusal:
         `kinds` are the kinds of all axes.
         """
         axes = self.played.axes
-        own = np.array(kinds_of(axes.states, axes.actions, ordered=False))
+        own = np.array([axis.kind for axis in axes_of(axes.states, axes.actions)])
         return [axes.names[i] for i in np.flatnonzero((own == CATEGORICAL) & (kinds == ORDERED))]
 
     def _arguments(self) -> list[str]:

@@ -37,6 +37,8 @@ class Balls:
         The step, counted from 0.
     value_names : dict
         {axis: names} of the points along an axis, if the metric has names.
+    paths : tuple of str
+        Places of the axes in the spaces, such as "state[0]". Empty if these are the names.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class Balls:
     names: tuple[str, ...]
     step: int
     value_names: Any = field(default_factory=dict)
+    paths: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.radius)

@@ -206,6 +206,7 @@ class BallTable(Table):
             q_value=found["value"].copy(), **whole_numbers,
             owner=np.searchsorted(rows, self.owner[step]),
             states=states, actions=actions, names=tuple(axes.names), step=step,
+            paths=tuple(axes.paths),
         )  # fmt: skip
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:

@@ -33,6 +33,7 @@ def view_boxes(table: BoxTable, step: int) -> Partition:
         step=step,
         kinds=tuple(axes.kinds),
         weights=tuple(axes.weights),
+        paths=tuple(axes.paths),
     )
 
 

@@ -245,6 +245,7 @@ class CellTable:
             kinds=tuple(axes.kinds),
             weights=tuple(axes.weights),
             noun="cell",
+            paths=tuple(axes.paths),
         )
 
     # --- files ------------------------------------------------------------------------------------

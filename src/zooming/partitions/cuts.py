@@ -31,6 +31,7 @@ class View:
     high: Floats
     is_whole: tuple[bool, ...]
     matters: tuple[bool, ...]
+    paths: tuple[str, ...] = ()  # places in the spaces, such as state[0]; () if these are the names
 
     def part(self, axes: slice) -> View:
         """Return the view of a slice of the axes."""
@@ -40,6 +41,7 @@ class View:
             self.high[axes],
             self.is_whole[axes],
             self.matters[axes],
+            self.paths[axes],
         )
 
     def index(self, axis: Any, option: str) -> int:
@@ -54,7 +56,9 @@ class View:
         ):
             return int(axis)
         alike = [
-            i for i, name in enumerate(self.names) if name == axis or name.startswith(f"{axis}[")
+            i
+            for i, (name, path) in enumerate(zip(self.names, self.paths or self.names, strict=True))
+            if axis in (name, path) or path.startswith(f"{axis}[")
         ]
         if isinstance(axis, str) and len(alike) == 1:  # "state" names the only axis of the states
             return alike[0]
@@ -70,7 +74,7 @@ class View:
         Axes that do not matter or have a single value are left out. If no axis remains, return the
         first axis of the kind.
         """
-        found = [i for i, name in enumerate(self.names) if name.startswith(kind)]
+        found = [i for i, path in enumerate(self.paths or self.names) if path.startswith(kind)]
         telling = [i for i in found if self.matters[i] and self.low[i] < self.high[i]]
         return telling[:n] or found[:1]
 
@@ -158,7 +162,9 @@ def view_of(axes: Any) -> View:
         (kind != INTERVAL for kind in axes.kinds),
         (weight > 0 for weight in axes.weights),
     )
-    return View(tuple(axes.names), axes.low, axes.high, tuple(is_whole), tuple(matters))
+    return View(
+        tuple(axes.names), axes.low, axes.high, tuple(is_whole), tuple(matters), tuple(axes.paths)
+    )
 
 
 def most_visited(

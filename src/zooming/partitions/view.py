@@ -46,6 +46,8 @@ class Partition:
         Weight of each axis in the metric. Empty if all are 1.
     noun : str
         Name of an entry: "ball", or "cell" for a planner.
+    paths : tuple of str
+        Places of the axes in the spaces, such as "state[0]". Empty if these are the names.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class Partition:
     kinds: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
     noun: str = "ball"
+    paths: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.q_value)
@@ -197,9 +200,8 @@ class Partition:
         is_whole = tuple(kind != INTERVAL for kind in self.kinds) or (False,) * len(self.names)
         matters = tuple(weight > 0 for weight in self.weights) or (True,) * len(self.names)
         half = 0.5 * np.array(is_whole)  # a ball of integers ends 1/2 above its last value
-        return View(
-            self.names, self.low.min(axis=0) + half, self.high.max(axis=0) - half, is_whole, matters
-        )
+        low, high = self.low.min(axis=0) + half, self.high.max(axis=0) - half
+        return View(self.names, low, high, is_whole, matters, self.paths)
 
     def window(self) -> tuple[Floats, Floats]:
         """Return the corners of the region to draw.

@@ -144,7 +144,7 @@ def balls(
         )
         ax.set_title("\n".join([title, *wrap(cut.caption)]))
         for axis, i in zip((ax.xaxis, ax.yaxis), drawn_axes, strict=True):
-            given = state_names if view.names[i].startswith("state") else action_names
+            given = state_names if i < found.states.shape[1] else action_names
             names = found.value_names.get(view.names[i]) if given is None else given
             if names is not None and len(names) != shape[i]:
                 raise ConfigurationError(
@@ -173,7 +173,7 @@ def _view(found: Balls, points: list[NDArray[np.float64]]) -> View:
         bool((values == np.arange(len(values)) + values[0]).all() and values[0] % 1 == 0)
         for values in points
     )
-    return View(tuple(found.names), low, high, is_whole, (True,) * len(points))
+    return View(tuple(found.names), low, high, is_whole, (True,) * len(points), found.paths)
 
 
 def _borders(

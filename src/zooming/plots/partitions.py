@@ -168,7 +168,7 @@ def _over_optimum(
     x, y = (np.linspace(low[axis], high[axis], n) for axis in pair)
     points = np.tile(point, (n * n, 1))
     points[:, pair] = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    n_state = sum(name.startswith("state") for name in balls.names)
+    n_state = sum(path.startswith("state") for path in balls.paths or balls.names)
     states, actions = optimal.grid.env.round_discrete(points[:, :n_state], points[:, n_state:])
     return x, y, optimal.q_values(balls.step, states, actions).reshape(n, n)
 
@@ -186,8 +186,9 @@ def _boxes(low: Floats, high: Floats, **options: Any) -> Any:
 
 def axis_label(names: Sequence[str], axis: int) -> str:
     """Return the label of an axis: "state" if it is the only state axis, else its full name."""
-    kind = names[axis].split("[")[0]
-    return kind if sum(name.startswith(kind) for name in names) == 1 else names[axis]
+    kinds = [name.split("[")[0] for name in names]
+    is_only = kinds[axis] in ("state", "action") and kinds.count(kinds[axis]) == 1
+    return kinds[axis] if is_only else names[axis]
 
 
 def wrap(caption: str) -> list[str]:

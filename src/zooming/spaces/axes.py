@@ -22,6 +22,7 @@ from zooming.spaces.axis import (
     check_axes,
     names_of,
     set_bounds,
+    set_names,
     set_order,
     set_squash,
     set_weights,
@@ -49,6 +50,9 @@ class Axes:
         Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
     weights : dict or sequence, optional
         Weight of each axis in the metric: {axis: weight}, or one number per axis.
+    names : dict or sequence, optional
+        Names of the axes for everything that is printed, drawn or written: {axis: name}, or one
+        name per axis, the state's first.
 
     Examples
     --------
@@ -75,14 +79,17 @@ class Axes:
         ordered: bool | Iterable[str] = False,
         squash: bool | float | Mapping[str, float] = False,
         weights: Mapping[str, float] | Iterable[float] | None = None,
+        names: Mapping[str, str] | Iterable[str] | None = None,
     ) -> None:
         self.state_space, self.action_space = observation_space, action_space
         self.states = build_tree(observation_space, "state", "observation_space")
         self.actions = build_tree(action_space, "action", "action_space")
-        self._axes = _axes_of(self.states, self.actions)
+        ordered = ordered if isinstance(ordered, bool) else names_of(ordered)
+        self._axes = axes_of(self.states, self.actions, ordered, names)
         self.n_state = sum(len(leaf.low) for leaf in self.states.leaves())
         self.n_action = len(self._axes) - self.n_state
         self.names = [axis.name for axis in self._axes]
+        self.paths = [axis.path for axis in self._axes]
         if not self.n_state or not self.n_action:
             raise SpaceError(
                 f"the {'state' if not self.n_state else 'action'} has no axes: its space is empty"
@@ -93,24 +100,25 @@ class Axes:
                 f"{MAX_AXES} axes are supported. "
                 f"Give the agent fewer features (a wrapper)."
             )
-        ordered = ordered if isinstance(ordered, bool) else names_of(ordered)
-        set_order(self._axes, ordered)
         set_bounds(self._axes, bounds)
         set_squash(self._axes, squash)
         for axis in self._axes:
             check_axes(axis)
         set_weights(self._axes, weights)
         self._tabulate()
-        # The options that rebuild these axes, as JSON.
+        # The options that rebuild these axes, as JSON. They refer to axes by path.
         self.options: dict[str, Any] = {
             "bounds": None
             if bounds is None
-            else {axis.name: [axis.low, axis.high] for axis in self._axes if axis.clips},
-            "ordered": ordered,
+            else {axis.path: [axis.low, axis.high] for axis in self._axes if axis.clips},
+            "ordered": ordered
+            if isinstance(ordered, bool)
+            else [dict(zip(self.names, self.paths, strict=True)).get(one, one) for one in ordered],
             "squash": squash
             if isinstance(squash, bool)
-            else {axis.name: axis.squash for axis in self._axes if axis.squash is not None},
+            else {axis.path: axis.squash for axis in self._axes if axis.squash is not None},
             "weights": None if weights is None else self.weights,
+            "names": None if names is None else self.names,
         }
 
     def __len__(self) -> int:
@@ -212,8 +220,8 @@ class Axes:
         return flat
 
     def describe(self) -> list[list[Any]]:
-        """Return [name, low, high, kind] of each axis, for files."""
-        return [[axis.name, axis.low, axis.high, axis.kind] for axis in self._axes]
+        """Return [path, low, high, kind] of each axis, for files."""
+        return [[axis.path, axis.low, axis.high, axis.kind] for axis in self._axes]
 
     def _tabulate(self) -> None:
         """Set `table`, one row per axis with the columns of `kernels.layout`, and `ends`.
@@ -260,20 +268,19 @@ class Axes:
         )
 
 
-def kinds_of(states: Node, actions: Node, ordered: bool | Iterable[str]) -> list[str]:
-    """Return the kind of each axis of two spaces. The axes named in `ordered` are ordered."""
-    axes = _axes_of(states, actions)
-    set_order(axes, ordered if isinstance(ordered, bool) else names_of(ordered))
-    return [axis.kind for axis in axes]
-
-
-def _axes_of(*nodes: Node) -> list[Axis]:
-    return [
-        Axis(name, leaf.kind, low, high, single=leaf.dtype == np.float32)
-        for node in nodes
+def axes_of(
+    states: Node, actions: Node, ordered: bool | Iterable[str] = False, names: Any = None
+) -> list[Axis]:
+    """Return the axes of two spaces with their names. Those named in `ordered` are ordered."""
+    axes = [
+        Axis(path, leaf.kind, low, high, single=leaf.dtype == np.float32)
+        for node in (states, actions)
         for leaf in node.leaves()
-        for name, low, high in zip(leaf.names, leaf.low.tolist(), leaf.high.tolist(), strict=True)
+        for path, low, high in zip(leaf.names, leaf.low.tolist(), leaf.high.tolist(), strict=True)
     ]
+    set_names(axes, names)
+    set_order(axes, ordered if isinstance(ordered, bool) else names_of(ordered))
+    return axes
 
 
 def _is_plain(space: gym.Space[Any]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,15 @@ from zooming.errors import SpaceError
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL, LARGEST_WHOLE, ORDERED
 from zooming.validation import as_float, check_float, short_repr
 
+LONGEST_NAME = 60  # characters
+COLUMNS = ("episode", "step", "reward", "terminated", "propensity")  # of logs, besides the axes
+
 
 @dataclass
 class Axis:
     """One axis, with its ends in the environment's units and its weight in the metric."""
 
-    name: str
+    path: str  # place in the spaces, such as state[0]
     kind: str
     low: float
     high: float
@@ -27,14 +31,20 @@ class Axis:
     weight: float = 1.0
     clips: bool = False  # whether values beyond the ends count as the ends
     squash: float | None = None  # scale, if the axis is unbounded and squashed
+    name: str = ""  # the path, unless a user gives the axis a name
+
+    def __post_init__(self) -> None:
+        self.name = self.name or self.path
 
 
 def find_axes(axes: list[Axis], name: Any, option: str) -> list[Axis]:
-    """Return the axes that a name stands for: one axis, or all axes of a space.
+    """Return the axes that a name or a path stands for: one axis, or all axes of a space.
 
     `option` is the name of the argument in error messages.
     """
-    found = [axis for axis in axes if axis.name == name or axis.name.startswith(f"{name}[")]
+    found = [
+        axis for axis in axes if name in (axis.name, axis.path) or axis.path.startswith(f"{name}[")
+    ]
     if not found:
         close = difflib.get_close_matches(str(name), [axis.name for axis in axes], 1, 0.5)
         hint = f"did you mean {close[0]!r}? " if close else ""
@@ -42,6 +52,51 @@ def find_axes(axes: list[Axis], name: Any, option: str) -> list[Axis]:
             f"{option}: no axis is named {name!r}; {hint}the axes are {_join_names(axes)}"
         )
     return found
+
+
+def set_names(axes: list[Axis], names: Mapping[str, str] | Iterable[str] | None) -> None:
+    """Name axes. Raise SpaceError unless all names are different and none is another's path."""
+    if names is None:
+        return
+    if isinstance(names, Mapping):
+        given = [(find_axes(axes, path, "names"), path, name) for path, name in names.items()]
+        for found, path, _ in given:
+            if len(found) > 1:
+                raise SpaceError(f"names: {path!r} is several axes; name {_join_names(found)}")
+        pairs = [(found[0], name) for found, _, name in given]
+    else:
+        is_listed = isinstance(names, Iterable) and not isinstance(names, str)
+        listed = list(names) if is_listed else []
+        if len(listed) != len(axes):
+            raise SpaceError(
+                f"names={short_repr(names)}: give {{axis: name}}, or one name for each of "
+                f"{_join_names(axes)}. (names={{}} ignores those of env.metadata.)"
+            )
+        pairs = list(zip(axes, listed, strict=True))
+    for axis, name in pairs:
+        if not (isinstance(name, str) and name.strip() and name.isprintable()):
+            raise SpaceError(f"names: {axis.path} cannot be named {short_repr(name)}; give a text")
+        if len(name) > LONGEST_NAME:
+            raise SpaceError(
+                f"names: {short_repr(name)} has {len(name)} characters; at most {LONGEST_NAME} "
+                "are shown"
+            )
+        means_others = name != axis.path and re.match(r"(state|action)(\[|$)", name)
+        if means_others or name.casefold() in COLUMNS:
+            others = "other axes" if means_others else "another column of a log"
+            raise SpaceError(
+                f"names: {axis.path} cannot be named {name!r}, which means {others}; "
+                f"take another word"
+            )
+        axis.name = name
+    seen: dict[str, Axis] = {}
+    for axis in axes:
+        other = seen.setdefault(axis.name.casefold(), axis)
+        if other is not axis:
+            raise SpaceError(
+                f"names: {other.path} is named {other.name!r} and {axis.path} {axis.name!r}; give "
+                "each axis a name of its own (upper and lower case count as equal)"
+            )
 
 
 def set_order(axes: list[Axis], ordered: bool | Iterable[str]) -> None:

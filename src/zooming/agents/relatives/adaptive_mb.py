@@ -41,7 +41,7 @@ class AdaptiveMB(ModelLearner):
         Largest number of active balls. A ball is split only while its children fit in.
     **options
         Options of `AdaptiveQ`: bonus (c / sqrt(n), not Exact or Bernstein), cap, ties, action,
-        horizon, reward_range, rewards, bounds, ordered, squash, weights, seed.
+        horizon, reward_range, rewards, bounds, ordered, squash, weights, names, seed.
 
     Examples
     --------

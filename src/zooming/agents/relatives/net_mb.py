@@ -33,7 +33,7 @@ class NetMB(ModelLearner, NetQ):
         `monotone` would keep an estimate that is too low.
     **options
         Options of `NetQ`: spacing, episodes, bonus, points, cap, action, ties, horizon,
-        reward_range, rewards, bounds, ordered, squash, weights, seed.
+        reward_range, rewards, bounds, ordered, squash, weights, names, seed.
 
     Examples
     --------

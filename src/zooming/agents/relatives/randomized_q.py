@@ -39,7 +39,7 @@ class RandomizedQ(QLearner):
         Largest number of active balls. A ball is split only while its children fit in.
     **options
         Options of `AdaptiveQ` except `bonus`: cap, ties, action, horizon, reward_range, rewards,
-        bounds, ordered, squash, weights, seed.
+        bounds, ordered, squash, weights, names, seed.
 
     Examples
     --------

@@ -60,7 +60,7 @@ class SinglePartitionQ(QLearner):
         Largest number of active balls. A ball is split only while its children fit in.
     **options
         Options of `AdaptiveQ`: cap (here "horizon" by default), ties, action, horizon,
-        reward_range, rewards, bounds, ordered, squash, weights, seed.
+        reward_range, rewards, bounds, ordered, squash, weights, names, seed.
 
     Examples
     --------

@@ -56,7 +56,8 @@ class DeepAgent(LibraryAgent):
     episodes : int, default 2000
         Number of episodes for DQN's exploration schedule. A study passes its own number.
     **options
-        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights, seed.
+        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights,
+        names, seed.
 
     Raises
     ------

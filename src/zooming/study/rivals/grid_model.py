@@ -34,7 +34,8 @@ class GridModel(Delegate):
     epsilon : float, default 0.1
         Probability of a random action while learning.
     **options
-        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights, seed.
+        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights,
+        names, seed.
 
     Examples
     --------
