@@ -2,15 +2,18 @@
 or inside a function."""
 
 import ast
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 
+from zooming.methods import METHODS
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 ROOMS = (  # from the ground up; rooms of one floor do not know each other
-    ("errors", "notebook", "progress", "version"),
+    ("errors", "notebook", "progress", "upper", "version"),
     ("kernels", "theory"),
     ("validation",),
     ("spaces", "bonuses"),
@@ -20,31 +23,12 @@ ROOMS = (  # from the ground up; rooms of one floor do not know each other
     ("analysis",),
     ("testing", "callbacks", "study"),
     ("plots", "export", "logs"),
+    ("methods",),
     ("zooming",),
     ("app",),
     ("__main__",),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
-# Methods that users expect on an object though their work is done on a floor above. They go through
-# the front door: `import zooming` inside the method, then a public name. Nothing else may import
-# the package itself.
-FRONT_DOOR = {
-    ("zooming.agents.q_learner", "learn_pac"),
-    ("zooming.agents.policy", "export"),
-    ("zooming.agents.policy", "explain"),
-    ("zooming.agents.agent", "learn_from"),
-    ("zooming.agents.agent", "to_log"),
-    ("zooming.export.policy_rules", "plot"),
-    ("zooming.agents.history", "regret"),
-    ("zooming.agents.history", "plot"),
-    ("zooming.agents.pauses", "_policy_value"),
-    ("zooming.envs.ambulance", "draw"),
-    ("zooming.envs.oil", "draw"),
-    ("zooming.envs.rendered", "draw"),
-    ("zooming.envs.rendered", "render"),
-    ("zooming.metrics.ball_view", "plot"),
-    ("zooming.partitions.view", "plot"),
-}
 
 
 def modules():
@@ -118,9 +102,7 @@ def upward(name, source):
     return [
         (target, function)
         for target, function in imported(source)
-        if room(target) != own
-        and FLOOR[room(target)] >= FLOOR[own]
-        and not (target == "zooming" and (name, function) in FRONT_DOOR)
+        if room(target) != own and FLOOR[room(target)] >= FLOOR[own]
     ]
 
 
@@ -130,14 +112,13 @@ def test_every_module_imports_from_below():
     assert not {name: found for name, found in faults.items() if found}
 
 
-def test_every_front_door_is_used():
-    used = {
-        (name, function)
-        for name, path in modules().items()
-        for target, function in imported(path.read_text())
-        if target == "zooming"
-    }
-    assert used >= FRONT_DOOR
+def test_every_method_of_an_upper_room_is_declared_below_and_found():
+    sources = [path.read_text() for path in modules().values()]
+    for name, (home, function) in METHODS.items():
+        owner, method = name.split(".")
+        declared = [text for text in sources if f"    {method} = UpperMethod()" in text]
+        assert any(re.search(rf"^class {owner}\b", text, re.M) for text in declared), name
+        assert callable(getattr(importlib.import_module(home), function))
 
 
 @pytest.mark.parametrize(
@@ -187,18 +168,6 @@ def test_the_architecture_page_has_these_floors():
     rows = re.findall(r"^\| (\d+) \| (.*) \|$", page, re.M)
     floors = {int(floor): tuple(re.findall(r"`(\w+)`", rooms)) for floor, rooms in rows}
     assert floors == dict(enumerate(ROOMS))
-
-
-def test_the_picture_of_the_rooms_has_these_floors():
-    drawing = (ROOT / "docs" / "figures" / "rooms.svg").read_text()
-    drawn = re.findall(r'class="floor"[^>]*>(\d+)<|class="room"[^>]*>(\w+)<', drawing)
-    floors = {}
-    for floor, name in drawn:
-        if floor:
-            current = floors.setdefault(int(floor), [])
-        else:
-            current.append(name)
-    assert {floor: tuple(names) for floor, names in floors.items()} == dict(enumerate(ROOMS))
 
 
 def test_a_base_name_is_used_once_except_for_compiled_halves():

@@ -204,6 +204,7 @@ def test_with_a_display_human_shows_each_frame_in_one_window(monkeypatch):
             env.unwrapped._state,
             env.unwrapped._played,
             pictures._best_action(env.unwrapped._state, []),
+            rendering,
         )
     )
     assert (pictures._window.get_array() == frame).mean() > 0.99

@@ -13,6 +13,7 @@ from zooming.agents.history import History
 from zooming.agents.learning_problem import LearningProblem
 from zooming.agents.seeds import generator_at, seed_of
 from zooming.agents.step_learner import StepLearner
+from zooming.upper import UpperMethod
 from zooming.validation import known_options
 
 if TYPE_CHECKING:
@@ -209,32 +210,8 @@ class Agent(StepLearner):
         """The finished episodes of the latest learn() if an exception ended it, otherwise None."""
         return None if self.latest_run is None else self.latest_run.final_history()
 
-    def learn_from(self, log: Any, **options: Any) -> Any:
-        """Learn from a log: a data frame, a CSV or Parquet file, or a Minari dataset.
-
-        See `zooming.learn_from`.
-
-        Parameters
-        ----------
-        log : data frame, dict, path or Minari dataset
-            One row per step.
-        **options
-            Names of columns, and `bad="skip"` to skip rows with faults.
-
-        Returns
-        -------
-        Learned
-            How many rows were learned, and what was wrong with the others.
-        """
-        import zooming  # logs are a layer above
-
-        return zooming.learn_from(self, log, **options)
-
-    def to_log(self, library: str = "polars") -> Any:
-        """Return the transitions that the agent has kept as a data frame. See `zooming.to_log`."""
-        import zooming
-
-        return zooming.to_log(self, library)
+    learn_from = UpperMethod()
+    to_log = UpperMethod()
 
     @property
     def env_generator(self) -> dict[str, Any] | None:

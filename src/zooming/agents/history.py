@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from zooming import notebook
 from zooming.errors import ConfigurationError
+from zooming.upper import UpperMethod
 
 if TYPE_CHECKING:
-    import zooming
+    pass
 
 
 BYTES_PER_EPISODE = 24  # of a log
@@ -213,45 +214,5 @@ class History:
         wanted = "polars or pandas" if library is None else library
         raise ImportError(f"to_frame needs {wanted}: pip install {wanted.split()[0]}")
 
-    def regret(self, optimal: Any) -> zooming.Regret:
-        """Return the regret of the run against the optimum.
-
-        With random starts, the optimum is the mean over the starts. The regret is then right in
-        expectation, up to `optimal.return_error` per episode.
-
-        Parameters
-        ----------
-        optimal : Optimal or float
-            The result of `zooming.solve`, or a known optimal return.
-
-        Returns
-        -------
-        Regret
-            Realized regret, and the exact one at the checkpoints of learn().
-        """
-        import zooming  # imported here because analysis imports agents
-
-        return zooming.Regret.of(self, optimal)
-
-    def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw the learning curve.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            The matplotlib Axes to draw on. By default a new one.
-        **options
-            `optimum` and `n_bins` of `plots.learning_curves`.
-
-        Returns
-        -------
-        Axes
-
-        Raises
-        ------
-        ConfigurationError
-            If the history has no episodes, or `n_bins` is below 1.
-        """
-        import zooming  # imported here because plots import agents
-
-        return zooming.plots.learning_curves([self], ax, **options)
+    regret = UpperMethod()
+    plot = UpperMethod()

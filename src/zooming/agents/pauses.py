@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from zooming.agents.agent import Agent
 from zooming.agents.history import History, Log
 from zooming.errors import ConfigurationError
+from zooming.upper import UpperMethod
 from zooming.validation import check_int, short_repr
 
 Callback = Callable[[Any, History], Any]
@@ -42,6 +43,8 @@ class Pauses:
         self.is_stopped = False
         self.log = Log(episodes)
 
+    value_policy = UpperMethod()
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without callbacks, so that an interrupted agent can be pickled."""
         return {**vars(self), "callbacks": []}
@@ -65,7 +68,7 @@ class Pauses:
             len(self.policy_values) < len(self.stops)
             and self.stops[len(self.policy_values)] == done
         ):
-            self.policy_values.append(_policy_value(self.agent))
+            self.policy_values.append(self.value_policy())
         if not self.callbacks:
             return
         history = self.history_so_far()
@@ -151,9 +154,3 @@ def _check_callbacks(callback: Any) -> list[tuple[int, Callback]]:
 
 def _name(callback: Any) -> str:
     return str(getattr(callback, "__name__", type(callback).__name__))
-
-
-def _policy_value(agent: Agent) -> float:
-    import zooming  # imported here because analysis imports agents
-
-    return zooming.evaluate(agent, agent.env, exact=True).mean

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -19,6 +17,7 @@ from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import as_numbers
 from zooming.spaces.masks import Feasible, feasible, has_mask, split_info
+from zooming.upper import UpperMethod
 
 if TYPE_CHECKING:
     from zooming.agents.agent import Agent
@@ -256,39 +255,5 @@ class LearnedPolicy(ABC):
 
     # --- other forms ------------------------------------------------------------------------------
 
-    def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write the learned policy as Python, JSON, C or SQL code that runs without zooming.
-
-        See `zooming.export_policy`.
-
-        Parameters
-        ----------
-        path : str or PathLike
-            The file: `.py`, `.json`, `.h` (C99) or `.sql`.
-        **options
-            Other arguments of `zooming.export_policy`.
-        """
-        import zooming
-
-        return zooming.export_policy(self, path, **options)
-
-    def explain(self, step: int | None = None, **options: Any) -> Any:
-        """Return the learned policy as readable rules: states, action, value, visits.
-
-        See `zooming.explain`.
-
-        Parameters
-        ----------
-        step : int, optional
-            The step to explain. By default all of them.
-        **options
-            Other arguments of `zooming.explain`, for example `n_rules`.
-
-        Returns
-        -------
-        Rules
-            Print it, or use `frame()` and `plot()`.
-        """
-        import zooming
-
-        return zooming.explain(self, step=step, **options)
+    export = UpperMethod()
+    explain = UpperMethod()

@@ -36,10 +36,11 @@ from zooming.kernels.crossing import Crossing
 from zooming.partitions.splits import Rule, TreeRule
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible
+from zooming.upper import UpperMethod
 from zooming.validation import Floats, check_choice
 
 if TYPE_CHECKING:
-    from zooming.analysis.certificates import Certificate
+    pass
 
 DEFAULT_BONUS = 0.1  # c, for rewards that span 1
 
@@ -234,29 +235,7 @@ class QLearner(Agent):
             f"episodes{clipping_text(self)})"
         )
 
-    def learn_pac(self, epsilon: float, delta: float, **options: Any) -> Certificate:
-        """Learn, draw one of the played policies at random, and return it with a certificate.
-
-        See `zooming.learn_pac`.
-
-        Parameters
-        ----------
-        epsilon : float
-            Largest accepted gap to the optimal value, above 0.
-        delta : float
-            Failure probability, between 0 and 1.
-        **options
-            Other arguments of `zooming.learn_pac`: episodes, best_of, evaluation_episodes,
-            progress_bar.
-
-        Returns
-        -------
-        Certificate
-            The policy and what is known about it.
-        """
-        import zooming  # imported here because analysis imports agents
-
-        return zooming.learn_pac(self, epsilon, delta, **options)
+    learn_pac = UpperMethod()
 
     def _without_bound(self) -> str | None:
         """Return why this class has no regret bound with known constants, or None if it has one."""

@@ -281,3 +281,8 @@ def _policy_value(
         states = states.reshape(-1, after.shape[1])
         weights = np.asarray(np.bincount(place.ravel(), spread, len(states)), np.float64)
     return total
+
+
+def value_at_pause(pauses: Any) -> float:
+    """Return the exact value of the policy that is learned, for the checkpoints of `learn`."""
+    return evaluate(pauses.agent, pauses.agent.env, exact=True).mean

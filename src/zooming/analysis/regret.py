@@ -138,6 +138,27 @@ def zero_below_error(total: Floats, episode: NDArray[np.int64], error: float) ->
     return np.where(np.abs(total) <= error * episode, 0.0, total)
 
 
+def regret_of(history: Any, optimal: Any) -> Regret:
+    """Return the regret of a run against the optimum. It is the method `regret` of a history.
+
+    With random starts, the optimum is the mean over the starts. The regret is then right in
+    expectation, up to `optimal.return_error` per episode.
+
+    Parameters
+    ----------
+    history : History
+        The result of `learn`.
+    optimal : Optimal or float
+        The result of `zooming.solve`, or a known optimal return.
+
+    Returns
+    -------
+    Regret
+        Realized regret, and the exact one at the checkpoints of learn().
+    """
+    return Regret.of(history, optimal)
+
+
 def regret_exponent(
     regrets: Sequence[Regret], *, burn_in: float = 0.1, n_points: int = 40
 ) -> Interval:

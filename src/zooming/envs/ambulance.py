@@ -191,10 +191,7 @@ class Ambulance(CompiledEnv):
 
     def draw(self, ax: Any, scene: Scene) -> None:
         """Draw the law of the calls, the moves to the stations, and the call with its ambulance."""
-        import zooming
-
-        pens = zooming.plots.rendering  # imported here because plots import envs; needs matplotlib
-
+        pens = scene.pens
         law = self.laws[max(len(scene.played) - 1, 0)]
         if isinstance(law, str):
             places = np.linspace(0.0, 1.0, 101)

@@ -146,11 +146,9 @@ class Oil(CompiledEnv):
         In more dimensions, draw every coordinate.
         """
         if len(self.center) > 2:
-            return super().draw(ax, scene)
-        import zooming
-
-        pens = zooming.plots.rendering  # imported here because plots import envs; needs matplotlib
-
+            super().draw(ax, scene)
+            return
+        pens = scene.pens
         line = np.linspace(0.0, 1.0, 201)
         if len(self.center) == 1:
             curve = np.maximum(0.0, self.found(line[:, None]))

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 
 from zooming.errors import ConfigurationError
+from zooming.upper import UpperMethod
 from zooming.validation import Floats
 
 MODES = ("human", "rgb_array", "ansi")
@@ -26,11 +27,14 @@ class Scene:
         One entry for each step so far.
     best_action : array of float, optional
         An optimal action of the last step, if known. Before the first step, that of the first.
+    pens : module
+        `zooming.plots.rendering`: marks, legend and colors in the style of all pictures.
     """
 
     state: Floats
     played: list[tuple[Floats, Floats, float]] = field(default_factory=list)
     best_action: Floats | None = None
+    pens: Any = None
 
     @property
     def before(self) -> Floats:
@@ -84,26 +88,11 @@ class RenderedEnv(gym.Env[Any, Any]):
                 f"{self.name}: no episode is under way; call reset() before render()"
             )
         if self._pictures is None:
-            import zooming  # imported here because plots import envs; needs matplotlib
-
-            self._pictures = zooming.plots.rendering.Pictures(self)
+            self._pictures = self._make_pictures()
         return self._pictures.render(self.render_mode, self._state, self._played)
 
-    def draw(self, ax: Any, scene: Scene) -> None:
-        """Draw the scene, with each coordinate as a position in its range.
-
-        Override it for a picture of your own.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes
-            Where to draw.
-        scene : Scene
-            The episode so far.
-        """
-        import zooming
-
-        zooming.plots.rendering.draw_ranges(ax, self, scene)
+    draw = UpperMethod()  # a subclass may define draw(ax, scene): a picture of its own
+    _make_pictures = UpperMethod()
 
     def close(self) -> None:
         if self._pictures is not None:

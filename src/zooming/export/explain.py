@@ -175,3 +175,23 @@ def _loss(
     found = difference(play(agent, env, episodes, seed), play(policy, env, episodes, seed))
     word, size = ("falls", found) if found.mean >= 0 else ("rises", found.negate())
     return found, f"{instead} The mean return {word} by {size.text} from {found.of:.4g}."
+
+
+def explain_step(agent: Any, step: int | None = None, **options: Any) -> Any:
+    """Return the learned policy as readable rules. It is the method `explain` of an agent.
+
+    Parameters
+    ----------
+    agent : Agent
+        The agent.
+    step : int, optional
+        The step to explain. By default all of them.
+    **options
+        Other arguments of `zooming.explain`, for example `n_rules`.
+
+    Returns
+    -------
+    Rules
+        Print it, or use `frame()` and `plot()`.
+    """
+    return explain(agent, step=step, **options)

@@ -19,6 +19,7 @@ from zooming.export.played import Measured, RulePolicy
 from zooming.export.regions import Regions
 from zooming.export.rule_words import align, side_text
 from zooming.export.write import export_policy
+from zooming.upper import UpperMethod
 from zooming.validation import Floats, count_noun
 
 FEW_VISITS = 10
@@ -174,19 +175,7 @@ class Rules:
         """
         return importlib.import_module(library).DataFrame(self.records())
 
-    def plot(self, step: int | None = None, ax: Any = None) -> Any:
-        """Draw the rules of one step, or of several steps, and return the Axes.
-
-        Parameters
-        ----------
-        step : int, optional
-            The step to draw. By default at most six of the steps, one picture each.
-        ax : Axes or several, optional
-            Where to draw: one per picture. By default new ones.
-        """
-        import zooming  # plots and export do not know each other
-
-        return zooming.plots.rules(self, step, ax)
+    plot = UpperMethod()
 
     def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write the rules as Python, JSON, C or SQL code that runs without zooming.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.upper import UpperMethod
 from zooming.validation import Floats
 
 
@@ -75,16 +76,4 @@ class Balls:
             f"q_value {self.q_value.min():.3f} to {self.q_value.max():.3f})"
         )
 
-    def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw the domains on a matplotlib Axes and return it.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw. Default: a new figure.
-        **options
-            Passed to `zooming.plots.balls`.
-        """
-        import zooming  # plots are a layer above: loaded only when asked for
-
-        return zooming.plots.balls(self, ax, **options)
+    plot = UpperMethod()

@@ -13,6 +13,7 @@ from zooming import notebook
 from zooming.errors import ConfigurationError
 from zooming.partitions.cuts import Cut, View, most_visited
 from zooming.spaces.flatten import INTERVAL
+from zooming.upper import UpperMethod
 from zooming.validation import Floats
 
 
@@ -217,24 +218,7 @@ class Partition:
             high[axis] = high[axis] if np.isfinite(high[axis]) else borders.max() + beyond
         return low, high
 
-    def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw the partition on a matplotlib Axes and return it.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw. Default: a new figure.
-        **options
-            Passed to `zooming.plots.partition`.
-
-        Returns
-        -------
-        matplotlib Axes
-            The Axes with the picture.
-        """
-        import zooming  # plots are a layer above: loaded only when asked for
-
-        return zooming.plots.partition(self, ax=ax, **options)
+    plot = UpperMethod()
 
 
 def some_steps(horizon: int, most: int) -> list[int]:

@@ -79,6 +79,21 @@ def learning_curves(
     return ax
 
 
+def plot_history(history: History, ax: Any = None, **options: Any) -> Any:
+    """Draw the learning curve of one run. It is the method `plot` of a history.
+
+    Parameters
+    ----------
+    history : History
+        The result of `learn`, with at least one episode.
+    ax : Axes, optional
+        The matplotlib Axes to draw on. By default a new one.
+    **options
+        `optimum` and `n_bins` of `plots.learning_curves`.
+    """
+    return learning_curves([history], ax, **options)
+
+
 def distance_to_optimum(
     groups: Mapping[str, Group] | Group,
     ax: Any = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,7 +35,8 @@ class Pictures:
         self, mode: str, state: Floats, played: Sequence[tuple[Floats, Floats, float]]
     ) -> Any:
         """Render in Gymnasium's `mode`. `played` holds (state, action, reward) of each step."""
-        scene = Scene(state, list(played), self._best_action(state, played))
+        best = self._best_action(state, played)
+        scene = Scene(state, list(played), best, sys.modules[__name__])
         if mode == "ansi":
             return self.text(scene)
         if mode == "rgb_array":
@@ -188,8 +190,11 @@ def legend(ax: Any) -> None:
     )  # fmt: skip
 
 
-def draw_ranges(ax: Any, env: RenderedEnv, scene: Scene) -> None:
-    """Draw at most eight coordinates of state and action, each as a position in its range."""
+def draw_ranges(env: RenderedEnv, ax: Any, scene: Scene) -> None:
+    """Draw at most eight coordinates of state and action, each as a position in its range.
+
+    It is the method `draw` of environments that define none.
+    """
     rows = _ranges(env, scene)
     n_state, n_action = len(scene.state), env.action_box.shape[0]
     n_first = min(n_state, max(MOST_RANGES // 2, MOST_RANGES - n_action))  # some of both are shown
