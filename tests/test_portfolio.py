@@ -14,7 +14,7 @@ import pytest
 
 import zooming
 from helpers import Drift, knowledge, same_history, stock_env
-from zooming.agents import blocks
+from zooming.agents import blocks, files
 from zooming.agents.choices import Choice
 from zooming.agents.recorder import Recorder
 from zooming.kernels import IS_JIT_DISABLED
@@ -180,10 +180,20 @@ def test_an_interrupt_between_play_and_learning_loses_nothing(monkeypatch):
     assert knowledge(agent) == knowledge(expected)
 
 
+def test_a_file_that_was_saved_with_a_guarantee_is_refused_by_name(tmp_path):
+    path = tmp_path / "auto.zoom"
+    zooming.Auto(oil(), seed=0).save(path)
+    header, arrays = files.read_container(path)
+    header["options"] |= {"guarantee": 0.05, "lipschitz": 1.0}
+    files.write_container(path, header, arrays)
+    with pytest.raises(zooming.CheckpointError, match="saved with guarantee=0"):
+        zooming.load(path)
+
+
 # --- interrupts at any line -----------------------------------------------------------------------
 
 TRACED = (
-    "blocks.py", "portfolio.py", "auto.py", "choices.py", "trend.py", "balance.py", "replay.py",
+    "blocks.py", "portfolio.py", "auto.py", "choices.py", "trend.py", "replay.py",
 )  # fmt: skip
 
 
@@ -212,18 +222,18 @@ def is_interrupted_at(k, call, agent, files=TRACED):
     return False
 
 
-def oil_pair(guarantee):
+def oil_pair():
     env = oil()
     agents = [zooming.AdaptiveQ(env, seed=0), zooming.NetQ(env, spacing=0.3, seed=1)]
-    agent = zooming.Portfolio(agents, guarantee=guarantee, seed=0)
+    agent = zooming.Portfolio(agents, seed=0)
     agent.choice = Only(2)
     agent.learn(8)
     return agent
 
 
-def with_a_block_to_settle(guarantee):
+def with_a_block_to_settle():
     """A portfolio that has played a block, of which nothing is learned or credited yet."""
-    agent = oil_pair(guarantee)
+    agent = oil_pair()
 
     def interrupt(played):
         raise KeyboardInterrupt("before settling")
@@ -235,27 +245,26 @@ def with_a_block_to_settle(guarantee):
     return agent
 
 
-def with_an_open_episode(guarantee):
+def with_an_open_episode():
     """A portfolio that is driven by hand, within an episode."""
-    agent = oil_pair(guarantee)
+    agent = oil_pair()
     action = agent.act(0, [0.5])
     agent.update(0, [0.5], action, 0.75, [0.25])
     return agent
 
 
-@pytest.mark.parametrize("guarantee", [None, 0.05])
 @pytest.mark.parametrize(
     ("prepare", "call"),
     [(with_a_block_to_settle, blocks.settle), (with_an_open_episode, blocks.close_episode)],
     ids=["settle", "close"],
 )
-def test_an_interrupt_at_any_line_loses_no_return_and_counts_none_twice(prepare, call, guarantee):
-    expected, n_lines = prepare(guarantee), 0
+def test_an_interrupt_at_any_line_loses_no_return_and_counts_none_twice(prepare, call):
+    expected, n_lines = prepare(), 0
     n_credited = expected.trend.n_episodes
     call(expected)
     assert expected.trend.n_episodes > n_credited
     for k in itertools.count(1):
-        agent = prepare(guarantee)
+        agent = prepare()
         if not is_interrupted_at(k, call, agent):
             break
         n_lines += 1

@@ -39,7 +39,7 @@ class Auto(Portfolio):
     It is a `Portfolio` of a `Planner` and three `TreeQ`, which all learn from every episode. The
     returns decide which of them plays. `docs/auto.md` explains it on a page. A step takes 20 to 100
     times as long as with `AdaptiveQ`, and memory grows with the samples up to `max_samples`.
-    Without `guarantee`, nothing is proved about it.
+    Nothing is proved about it.
 
     Parameters
     ----------
@@ -47,12 +47,6 @@ class Auto(Portfolio):
         The environment to learn on.
     max_samples : int, default 1,000,000
         Number of samples that the planner keeps, see `Planner`.
-    guarantee : float, optional
-        The probability with which the regret may exceed a stated bound, for example 0.05. To keep
-        the bound, the paper's learner plays when the others have lost too much. This needs the
-        range of the rewards. See docs/guarantee.md.
-    lipschitz : float, default 1.0
-        Lipschitz constant of Q* on scaled rewards and axes, for `guarantee`.
     horizon : int, optional
         Steps of an episode. By default the environment's own number.
     reward_range : (float, float), optional
@@ -88,8 +82,6 @@ class Auto(Portfolio):
         env: Any,
         *,
         max_samples: int = 1_000_000,
-        guarantee: float | None = None,
-        lipschitz: float = 1.0,
         horizon: int | None = None,
         reward_range: tuple[float, float] | None = None,
         bounds: Mapping[str, Any] | None = None,
@@ -107,7 +99,7 @@ class Auto(Portfolio):
             seed=seeds.derive_seed(seed, "planner"),
         )  # fmt: skip
         self._name_as_part(self.planner)
-        super().__init__([self.planner], guarantee=guarantee, lipschitz=lipschitz, seed=seed)
+        super().__init__([self.planner], seed=seed)
         self.max_samples = self.planner.max_samples
         self._known_range = None if known is None else self.planner.reward_range
         self._tree_range: tuple[float, float] | None = None  # once there are trees
@@ -261,8 +253,7 @@ class Auto(Portfolio):
         known = None if self._known_range is None else list(self._known_range)
         options = {**self.problem.options, "reward_range": known, "seed": self.seed}
         del options["rewards"]
-        promised = {} if self.guarantee is None else self.guarantee.options()
-        return {"max_samples": self.max_samples, **promised, **options}
+        return {"max_samples": self.max_samples, **options}
 
     def _options(self) -> dict[str, Any]:
         return accepted_options(type(self), self._known_options())

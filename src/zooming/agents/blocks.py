@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from zooming import kernels
 from zooming.agents.agent import Agent
-from zooming.agents.balance import FREE, SAFE
 from zooming.agents.clipping import warn_of_clipping
 from zooming.agents.history import Log
 from zooming.agents.planner import ANY_REWARD
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 # Indices of `Portfolio.counts`: who plays, episodes left in the block, whether an episode of the
 # block is in progress, number of episodes so far.
 PLAYER, LEFT, IS_OPEN, N_EPISODES = range(4)
-SAFE_PLAYS = -1  # value of counts[PLAYER] if the safe agent of a guarantee plays
 MANY = 20_000  # recorded transitions that all agents learn before more are played: they need memory
 Keeper = TypeVar("Keeper")
 
@@ -178,16 +176,10 @@ def credit(portfolio: Portfolio, returns: list[float], **changes: Any) -> None:
     Statistics are changed in copies, which one call puts in place. So an interrupt leaves either
     all old values or all new ones, and no return is lost or counted twice.
     """
-    player, guarantee = int(portfolio.counts[PLAYER]), portfolio.guarantee
     trend = changes["trend"] = _copy_arrays(portfolio.trend)
     trend.add(returns)
-    if player != SAFE_PLAYS:
-        choice = changes["choice"] = _copy_arrays(portfolio.choice)
-        choice.credit(player, returns)
-    if guarantee is not None:
-        guarantee = changes["guarantee"] = copy.copy(guarantee)
-        guarantee.balance = _copy_arrays(guarantee.balance)
-        guarantee.balance.credit(SAFE if player == SAFE_PLAYS else FREE, returns)
+    choice = changes["choice"] = _copy_arrays(portfolio.choice)
+    choice.credit(int(portfolio.counts[PLAYER]), returns)
     vars(portfolio).update(changes)
 
 
@@ -199,15 +191,11 @@ def _copy_arrays(keeper: Keeper) -> Keeper:
     return found
 
 
-def check_counts(counts: NDArray[Any], total: NDArray[Any], n_agents: int, is_safe: bool) -> None:
-    """Raise ValueError if the stored counts, or the return of the open episode, are invalid.
-
-    `is_safe`: whether the portfolio has a safe agent.
-    """
+def check_counts(counts: NDArray[Any], total: NDArray[Any], n_agents: int) -> None:
+    """Raise ValueError if the stored counts, or the return of the open episode, are invalid."""
     if counts.dtype != np.int64 or counts.shape != (4,) or (counts[LEFT:] < 0).any():
         raise ValueError("the counts of the portfolio are invalid")
-    first = SAFE_PLAYS if is_safe else 0
-    if not first <= counts[PLAYER] < n_agents or counts[IS_OPEN] > 1:
+    if not 0 <= counts[PLAYER] < n_agents or counts[IS_OPEN] > 1:
         raise ValueError(f"the player is agent {counts[PLAYER]}, but there are {n_agents} agents")
     if total.dtype != np.float64 or total.shape != (1,) or not np.isfinite(total).all():
         raise ValueError("the return of the episode is not a finite number")

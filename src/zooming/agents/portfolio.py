@@ -16,7 +16,6 @@ from zooming.agents.blocks import (
     LEFT,
     N_EPISODES,
     PLAYER,
-    SAFE_PLAYS,
     Played,
     check_counts,
     close_episode,
@@ -27,7 +26,6 @@ from zooming.agents.choices import Choice
 from zooming.agents.clipping import clipping_text
 from zooming.agents.companions import check_agents, common_range
 from zooming.agents.delegates import Delegate
-from zooming.agents.guarantee import make_guarantee
 from zooming.agents.nesting import build_arms, nested_options, nested_state, restore_arms
 from zooming.agents.portfolio_words import (
     card_facts,
@@ -51,20 +49,13 @@ class Portfolio(Delegate):
     policy of the recommended agent.
 
     An agent that needs many more episodes than others to become good is chosen late. An agent that
-    cannot learn from the actions of others gains nothing here. Without `guarantee`, nothing is
-    proved about it.
+    cannot learn from the actions of others gains nothing here. Nothing is proved about it.
 
     Parameters
     ----------
     agents : sequence of Agent
         At least one agent, all made for the same environment object and horizon, and with the same
         `rewards`. The first one plays if no other agent is clearly better.
-    guarantee : float, optional
-        The probability with which the regret may exceed a stated bound, for example 0.05. To keep
-        the bound, the paper's learner plays when the others have lost too much. See
-        docs/guarantee.md.
-    lipschitz : float, default 1.0
-        Lipschitz constant of Q* on scaled rewards and axes, for `guarantee`.
     seed : int, optional
         Seed of the environment. Each agent has a seed of its own. By default a random one.
 
@@ -84,8 +75,6 @@ class Portfolio(Delegate):
         self,
         agents: Iterable[Agent],
         *,
-        guarantee: float | None = None,
-        lipschitz: float = 1.0,
         seed: int | None = None,
     ) -> None:
         self.agents = check_agents(agents)
@@ -99,7 +88,6 @@ class Portfolio(Delegate):
         self.counts = np.zeros(4, np.int64)  # PLAYER, LEFT, IS_OPEN, N_EPISODES
         self._total = np.zeros(1)  # return so far of the current episode
         self._played: Played | None = None  # what some agents have yet to learn
-        self.guarantee = make_guarantee(self, guarantee, lipschitz)
         is_nested = any(isinstance(agent, Portfolio) for agent in self.agents)
         if not is_nested and all(hasattr(agent, "play") for agent in self.agents):
             self.play = partial(play_blocks, self)  # for the compiled driver
@@ -109,19 +97,7 @@ class Portfolio(Delegate):
     @property
     def player(self) -> Agent:
         """The agent that plays the current block, or that played the last one."""
-        return self.safe_agents[0] if self._is_safe() else self.agents[int(self.counts[PLAYER])]
-
-    @property
-    def safe_agents(self) -> list[Agent]:
-        """A list with the safe agent of the guarantee; empty without one.
-
-        It learns only from its own episodes.
-        """
-        return [] if self.guarantee is None else [self.guarantee.agent]
-
-    def _is_safe(self) -> bool:
-        """Return whether the safe agent plays."""
-        return int(self.counts[PLAYER]) == SAFE_PLAYS
+        return self.agents[int(self.counts[PLAYER])]
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         if self.problem.check_step(step) == 0:
@@ -152,8 +128,7 @@ class Portfolio(Delegate):
         if step == 0:
             self.counts[N_EPISODES] += 1
         masks = {"next_info": next_info} if next_info and has_mask(next_info) else {}
-        is_own = self.counts[IS_OPEN] and self._is_safe()
-        for agent in self.agents + (self.safe_agents if is_own else []):
+        for agent in self.agents:
             agent.update(step, observation, action, reward, next_observation, terminated, **masks)
         if self.counts[IS_OPEN]:
             self._total[0] += float(reward)
@@ -171,10 +146,7 @@ class Portfolio(Delegate):
     def _choose(self) -> None:
         """Choose who plays the next block, if the current one is over."""
         if self.counts[LEFT] == 0:
-            player, n = self._before_choice() or self.choice.next(self.n_episodes)
-            if self.guarantee is not None:
-                n = min(n, self.guarantee.balance.n_allowed())
-            self.counts[[PLAYER, LEFT]] = (player, n) if n else (SAFE_PLAYS, 1)
+            self.counts[[PLAYER, LEFT]] = self._before_choice() or self.choice.next(self.n_episodes)
 
     def _catch_up(self, agent: Agent) -> None:
         """Let an agent learn all episodes played so far; others may learn them later."""
@@ -190,8 +162,6 @@ class Portfolio(Delegate):
 
     def _why(self, player: int, names: list[str]) -> str:
         """Return why an agent plays, in words."""
-        if self._is_safe():
-            return "the others may have lost more than the guarantee allows"
         return self.choice.reason(player, names)
 
     @property
@@ -205,7 +175,7 @@ class Portfolio(Delegate):
     def drop_paused(self) -> None:
         settle(self)
         close_episode(self)  # an episode that was cut short ends before another driver plays
-        for agent in self.agents + self.safe_agents:
+        for agent in self.agents:
             agent.drop_paused()
 
     @property
@@ -235,9 +205,7 @@ class Portfolio(Delegate):
     def nbytes(self) -> int:
         """Memory of all agents in bytes."""
         own = self.choice.numbers, self.trend.windows, self.counts, self._total
-        return sum(int(array.nbytes) for array in own) + sum(
-            agent.nbytes for agent in self.agents + self.safe_agents
-        )
+        return sum(int(array.nbytes) for array in own) + sum(agent.nbytes for agent in self.agents)
 
     def status(self) -> Status:
         """Return who plays and why, and how the returns develop; `print` shows it readably.
@@ -251,9 +219,9 @@ class Portfolio(Delegate):
             return of about the last half of the episodes, with its standard error.
             "next 1,000 episodes": by how much their mean return may exceed "return", or that no
             trend is visible. The rise so far is extrapolated. It is limited by the reward range,
-            and by the optimistic value of a planner. "guarantee": the bound so far, if one was
-            asked for. "rule": `agent.guide.status()` of a warm start. As long as the rule plays,
-            "return" and "next 1,000 episodes" are None. "warnings": what seems wrong.
+            and by the optimistic value of a planner. "rule": `agent.guide.status()` of a warm
+            start. As long as the rule plays, "return" and "next 1,000 episodes" are None.
+            "warnings": what seems wrong.
         """
         settle(self)
         return Status(portfolio_facts(self))
@@ -278,8 +246,7 @@ class Portfolio(Delegate):
     # --- files ------------------------------------------------------------------------------------
 
     def _options(self) -> dict[str, Any]:
-        promised = {} if self.guarantee is None else self.guarantee.options()
-        options = {"agents": nested_options(self.agents), **promised, "seed": self.seed}
+        options = {"agents": nested_options(self.agents), "seed": self.seed}
         if "agents" not in accepted_options(type(self), options):
             raise ConfigurationError(
                 f"{type(self).__name__} cannot be saved: its constructor takes no `agents`, so the "
@@ -298,20 +265,17 @@ class Portfolio(Delegate):
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         settle(self)
-        values, arrays = nested_state(self.agents + self.safe_agents)
-        balance = {} if self.guarantee is None else self.guarantee.balance.state()
+        values, arrays = nested_state(self.agents)
         own = {
             "counts": self.counts, "total": self._total, "windows": self.trend.windows,
             "numbers": self.choice.numbers,
         }  # fmt: skip
-        return {"agents": values}, {**arrays, **own, **balance}
+        return {"agents": values}, {**arrays, **own}
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         counts, total = arrays["counts"], arrays["total"]
-        check_counts(counts, total, len(self.agents), self.guarantee is not None)
+        check_counts(counts, total, len(self.agents))
         self.choice.restore(arrays["numbers"])
         self.trend.restore(arrays["windows"])
-        restore_arms(self.agents + self.safe_agents, values["agents"], arrays)
-        if self.guarantee is not None:
-            self.guarantee.balance.restore(arrays)
+        restore_arms(self.agents, values["agents"], arrays)
         self.counts, self._total = counts.copy(), total.copy()

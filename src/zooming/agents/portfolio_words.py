@@ -23,16 +23,15 @@ def portfolio_facts(portfolio: Portfolio) -> dict[str, Any]:
     player, trend = int(portfolio.counts[PLAYER]), portfolio.trend
     latest = None if portfolio.is_guided else trend.latest()  # it knows only own episodes
     gain = latest and trend.expected_gain(1000, ceiling(portfolio, latest[0]))
-    guarantee, guide = portfolio.guarantee, portfolio.guide
+    guide = portfolio.guide
     found = {
         "episodes": portfolio.n_episodes,
-        "plays": "the safe agent" if portfolio._is_safe() else names[player],
+        "plays": names[player],
         "why": portfolio._why(player, names),
         "recommended": names[choice.recommend()],
         "agents": {name: choice.words(k) for k, name in enumerate(names)},
         "return": None if latest is None else "{:.4g} ± {:.2g}".format(*latest),
         "next 1,000 episodes": gain.words() if gain else None,
-        **({} if guarantee is None else {"guarantee": guarantee.words()}),
         **({} if guide is None else {"rule": guide.status()}),
         "warnings": portfolio._warnings(),
     }

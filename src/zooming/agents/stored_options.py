@@ -60,6 +60,11 @@ def build_agent(kind: type[Kind], env: Any, options: dict[str, Any]) -> Kind:
 def check_accepted(kind: type[Any], options: dict[str, Any]) -> None:
     """Raise ValueError if the constructor of a class does not accept all options."""
     others = [name for name in options if name not in accepted_options(kind, options)]
+    if "guarantee" in others:
+        raise ValueError(
+            f"{kind.__name__} was saved with guarantee={short_repr(options['guarantee'])}, an "
+            "option that was taken out: make and train the agent again without it"
+        )
     if others:
         raise ValueError(f"{kind.__name__} has no option {short_repr(others[0])}")
 

@@ -41,8 +41,7 @@ def begin_trial(auto: Auto, span: float, highest: float | None) -> tuple[int, in
     is_shared = isinstance(leading, TreeQ) and leading.shared
     auto._catch_up(auto.planner)  # it may make a plan, which tells whether there is noise
     may_be_stuck = is_shared or (leader == 0 and auto.planner.table.core["is_exact"][0])
-    is_allowed = auto.guarantee is None or auto.guarantee.balance.n_allowed() >= TRIAL
-    if not (may_be_stuck and is_allowed):
+    if not may_be_stuck:
         auto._next_trial = next_trial
         return None
     number = 2 if leader == 1 else 1

@@ -95,8 +95,6 @@ def _why_not(agent: Agent) -> str:
     name, can = type(agent).__name__, "AdaptiveQ, NetQ and MetricQ can be audited"
     if not getattr(agent, "n_balls", 0):
         return f"{name} keeps no balls, so there is nothing to audit; {can}"
-    if getattr(agent, "safe_agents", []):
-        can = f"its safe agent can be audited: zooming.audit(agent.safe_agents[0]). Also {can}"
     return (
         f"{name} cannot be audited: its n_balls counts the {agent.counted}, to which no lemma of "
         f"the paper applies; {can}"
