@@ -18,7 +18,6 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 EVERY_PAGE = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 FIGURES = sorted((DOCS / "figures").glob("*.png"))
-DRAWINGS = sorted((DOCS / "figures").glob("*.svg"))  # made by hand
 MOST_BYTES = 150_000  # of a committed figure
 
 
@@ -183,11 +182,10 @@ def test_every_example_has_its_picture_and_every_picture_its_page():
     assert {figure.stem for figure in FIGURES} == examples | {
         "figure_1"
     }  # which zooming reproduce draws
-    assert {path.suffix for path in (DOCS / "figures").iterdir()} == {".png", ".svg"}
-    for figure in [*FIGURES, *DRAWINGS]:
+    assert {path.suffix for path in (DOCS / "figures").iterdir()} == {".png"}
+    for figure in FIGURES:
         assert f"(figures/{figure.name})" in shown, figure.name
         assert figure.stat().st_size < MOST_BYTES, figure.name
-    for figure in FIGURES:
         assert (
             figure.stem == "figure_1"
             or f'"out/{figure.name}"' in (ROOT / "examples" / f"{figure.stem}.py").read_text()

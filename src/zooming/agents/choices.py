@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from zooming.validation import Floats
 
-# docs/research.md has the experiments behind these constants.
+# docs/research.md says what the experiments behind these constants taught.
 BLOCK = 0.05  # share of the episodes so far that the chosen agent plays before the next choice
 FORCED = 0.3  # every agent plays at least FORCED sqrt(episodes) episodes
 FIRST = 0.5  # the first agent at least FIRST sqrt(episodes): it is stuck less often than others
