@@ -13,9 +13,10 @@ from zooming.errors import ConfigurationError
 from zooming.export.action_grid import NEAREST, ActionGrid
 from zooming.export.decision_tree import DecisionTree
 from zooming.export.forms import PolicyForm
-from zooming.validation import Floats
+from zooming.validation import Floats, short_repr
 
 # C type of states and thresholds; "int" means states in whole units of 1 / scale.
+LONGEST_NAME = 40  # C99 tells names of 63 characters apart, and ours get endings
 NUMBERS = {"double": "double", "float": "float", "int": "int32_t"}
 
 _HEAD = """/* Write the action of `state` ({n_state} numbers{unit}) to `action` ({n_action}).
@@ -158,13 +159,17 @@ def c_header(form: PolicyForm, name: str, number: str = "double", scale: float =
     `number` is the type of a state: "double", "float", or "int" for whole multiples of 1 / scale.
     Comparisons are exact for every state of that type. All other arithmetic is in double.
     """
-    name = re.sub(r"\W", "_", name)
+    prefix = re.sub(r"\W", "_", name, flags=re.ASCII) if isinstance(name, str) else ""
     if number not in NUMBERS:
         raise ConfigurationError(
             f"number={number!r}: choose one of {', '.join(map(repr, NUMBERS))}"
         )
-    if not name or name[0].isdigit():
-        raise ConfigurationError(f"name={name!r}: a C name begins with a letter")
+    if not re.match(r"[A-Za-z]", prefix) or len(prefix) > LONGEST_NAME:
+        raise ConfigurationError(
+            f"name={short_repr(name)}: give at most {LONGEST_NAME} letters, digits and "
+            "underscores; a C name begins with a letter"
+        )
+    name = prefix
     if not 0.0 < scale < np.inf:
         raise ConfigurationError(f"scale={scale!r}: give a positive number")
     tables = form.tables()
@@ -191,7 +196,7 @@ def c_header(form: PolicyForm, name: str, number: str = "double", scale: float =
         words |= {"piece": kinds["pieces"], "n_action_squash": len(form.action_squash)}
     arrays = [_array(kinds[key], f"{name}_{key}", table) for key, table in tables.items()]
     guard = f"{name.upper()}_H"
-    heading = "\n".join(f" * {line}" for line in form.describe(n_bytes)).replace("*/", "* /")
+    heading = "\n".join(f" * {line}" for line in form.describe(n_bytes))
     return (
         f"/*\n{heading}\n */\n#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n\n"
         f"#define {name.upper()}_HORIZON {form.horizon}\n"

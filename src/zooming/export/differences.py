@@ -22,6 +22,7 @@ from zooming.export.regions import (
 )
 from zooming.export.rule_words import align, side_text
 from zooming.export.simplify import scale_actions, simplify
+from zooming.spaces.names import printable, printable_names
 
 MOST_MEASURED = 8  # regions whose worth is measured by itself, those with the most weight
 
@@ -172,11 +173,11 @@ def compare(
             _measure(one, agent, other, env, base, seed) if k < MOST_MEASURED else one
             for k, one in enumerate(found)
         ]
-    n_state = agent.axes.n_state
+    n_state, names = agent.axes.n_state, printable_names(agent.axes.names)
     return Differences(
         tuple(found), worth, is_sampled,
-        f"a: {_name(agent)}; b: {_name(other)}; on {agent.env_name}",
-        tuple(agent.axes.names[:n_state]), tuple(agent.axes.names[n_state:]),
+        f"a: {_name(agent)}; b: {_name(other)}; on {printable(agent.env_name)}",
+        names[:n_state], names[n_state:],
         tuple(whole_states(agent.axes).tolist()), category_ends(agent.axes),
     )  # fmt: skip
 

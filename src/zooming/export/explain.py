@@ -22,6 +22,7 @@ from zooming.export.regions import (
     whole_states,
 )
 from zooming.export.simplify import scale_actions, simplify
+from zooming.spaces.names import printable_names
 from zooming.validation import Floats, check_int, count_noun
 
 DEFAULT_RULES = 8
@@ -123,10 +124,10 @@ def explain(
         n = "the policy" if is_sampled else f"{sum(n_regions.values()):,} regions"
         instead = f"{count_noun(len(rules), 'rule')} in place of {n}."
         loss, text = _loss(agent, policy, env, episodes, seed, instead)
-    n_state = agent.axes.n_state
+    n_state, names = agent.axes.n_state, printable_names(agent.axes.names)
     return Rules(
         tuple(rules), n_regions, loss, text, is_sampled, about(agent),
-        tuple(agent.axes.names[:n_state]), tuple(agent.axes.names[n_state:]),
+        names[:n_state], names[n_state:],
         tuple(whole_states(agent.axes).tolist()), category_ends(agent.axes), policy, regions,
     )  # fmt: skip
 

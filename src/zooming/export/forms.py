@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.validation import Floats
+from zooming.spaces.names import column_names, printable, printable_names
+from zooming.validation import Floats, count_noun
 
 WHOLE_TYPES = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64)
 
@@ -25,18 +26,22 @@ class PolicyForm(ABC):
     Attributes
     ----------
     state_names, action_names : tuples of str
-        Names of the axes.
+        Names of the axes, as printable text.
+    state_columns, action_columns : tuples of str
+        Names of the columns of the axes in SQL, as in a log.
     state_is_whole, action_is_whole : tuples of bool
         Whether an axis has integers only.
     squash : array [n_squashed, 5]
         Rows (axis, origin, scale, offset, gain) of the squashed state axes. Before anything else,
         a state x on such an axis becomes offset + gain * (z / (1 + |z|)), z = (x - origin) / scale.
     about : str
-        One line that says which agent and environment the policy comes from.
+        One printable line that says which agent and environment the policy comes from.
     """
 
     state_names: tuple[str, ...]
     action_names: tuple[str, ...]
+    state_columns: tuple[str, ...]
+    action_columns: tuple[str, ...]
     state_is_whole: tuple[bool, ...]
     action_is_whole: tuple[bool, ...]
     squash: Floats
@@ -75,9 +80,10 @@ class PolicyForm(ABC):
             n_bytes = sum(table.nbytes for table in self.tables().values())
         return [
             self.about,
-            f"state: {', '.join(self.state_names)}; action: {', '.join(self.action_names)}",
+            f"state: {', '.join(self.state_names)}",
+            f"action: {', '.join(self.action_names)}",
             *self.facts(),
-            f"At most {self.depth} comparisons for an action; tables of {n_bytes:,} bytes in C",
+            f"At most {self.depth} comparisons for an action, tables of {n_bytes:,} bytes in C",
             "A state outside the space gets the action of the nearest region.",
         ]
 
@@ -117,17 +123,21 @@ def recommended(agent: Any) -> Any:
 
 def about(agent: Any) -> str:
     """Return a line that names the agent and the environment of a policy."""
-    return f"{type(agent).__name__} on {agent.env_name} after {agent.n_episodes:,} episodes"
+    name, n = printable(agent.env_name), count_noun(agent.n_episodes, "episode")
+    return f"{type(agent).__name__} on {name} after {n}"
 
 
 def head_of(axes: Any, about: str, *, squashes: bool = True) -> dict[str, Any]:
     """Return the attributes that all forms share. Without `squashes`, no state axis is squashed."""
-    n_state = axes.n_state
+    n_state, names = axes.n_state, printable_names(axes.names)
+    state_columns, action_columns = column_names(axes.names, n_state)
     is_whole = [kind != "interval" for kind in axes.kinds]
     rows = [(i, *squash_of(axes[i])) for i in range(n_state) if squashes and axes[i].squash]
     return {
-        "state_names": tuple(axes.names[:n_state]),
-        "action_names": tuple(axes.names[n_state:]),
+        "state_names": names[:n_state],
+        "action_names": names[n_state:],
+        "state_columns": state_columns,
+        "action_columns": action_columns,
         "state_is_whole": tuple(is_whole[:n_state]),
         "action_is_whole": tuple(is_whole[n_state:]),
         "squash": np.array(rows, np.float64).reshape(-1, 5),

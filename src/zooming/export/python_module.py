@@ -136,5 +136,8 @@ def _tuples(value: Any) -> Any:
 
 
 def _table(name: str, value: Any) -> str:
+    """Return the assignment of a table. Lines are broken between numbers, never in a string."""
+    if any(isinstance(one, str) for one in (value if isinstance(value, tuple) else ())):
+        return f"{name} = (\n" + "".join(f"    {one!r},\n" for one in value) + ")"
     text = f"{name} = {value!r}"
     return "\n".join(textwrap.wrap(text, 100, subsequent_indent="    ", break_long_words=False))

@@ -12,6 +12,24 @@ from zooming.export.action_grid import ActionGrid
 from zooming.export.decision_tree import DecisionTree
 from zooming.export.forms import PolicyForm
 from zooming.export.sql_grid import float_text, grid_parts
+from zooming.validation import short_repr
+
+# Words that SQLite, DuckDB or PostgreSQL do not take as the name of a table or column.
+WORDS = frozenset(
+    """
+    add all alter analyse analyze and anti any array as asc asof asymmetric at authorization
+    autoincrement between binary both by case cast check collate collation column commit
+    concurrently constraint create cross current_catalog current_date current_role
+    current_schema current_time current_timestamp current_user default deferrable delete desc
+    describe distinct do drop else end escape except exists false fetch for foreign freeze from
+    full glob grant group having ilike in index initially inner insert intersect into is isnull
+    join lambda lateral leading left like limit localtime localtimestamp natural not nothing
+    notnull null offset on only or order outer overlaps pivot pivot_longer pivot_wider placing
+    positional primary qualify raise references returning right select semi session_user set
+    show similar some summarize symmetric table tablesample then to trailing transaction true
+    union unique unpack unpivot update user using values variadic verbose when where window with
+""".split()  # noqa: SIM905
+)
 
 
 def sql_query(form: PolicyForm, table: str = "states") -> str:
@@ -20,12 +38,9 @@ def sql_query(form: PolicyForm, table: str = "states") -> str:
     The table has a column `step` and one column for each state axis. The action is NULL for a step
     outside the episode.
     """
-    action = _columns(form.action_names)
-    if not (isinstance(table, str) and re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", table)):
-        raise ConfigurationError(
-            f"table={table!r}: give the name of a table, of letters, digits and underscores"
-        )
-    state = [f"{table}.{column}" for column in _columns(form.state_names)]
+    table = _table_name(table, form)
+    state = [f"{table}.{_sql_name(column)}" for column in form.state_columns]
+    action = [*map(_sql_name, form.action_columns)]
     for i, origin, scale, offset, gain in form.squash:
         z = f"(({state[int(i)]} - {float_text(origin)}) / {float_text(scale)})"
         share = f"({z} / (1e0 + abs({z})))"
@@ -37,18 +52,35 @@ def sql_query(form: PolicyForm, table: str = "states") -> str:
         assert isinstance(form, ActionGrid)
         tables, values, joins = grid_parts(form, table, state)
     heading = "\n".join(f"-- {line}" for line in form.describe())
-    columns = [f"{value} AS {name}" for value, name in zip(values, action, strict=True)]
-    chosen = ",\n  ".join([f"{table}.*", *columns])
+    added = [f"{value} AS {name}" for value, name in zip(values, action, strict=True)]
+    chosen = ",\n  ".join([f"{table}.*", *added])
     return f"{heading}\n{tables}SELECT\n  {chosen}\nFROM {table}{joins};\n"
 
 
-def _columns(names: tuple[str, ...]) -> list[str]:
-    """Convert the names of axes to SQL names: state[0] becomes state_0.
+def _table_name(table: str, form: PolicyForm) -> str:
+    """Return the SQL of the name of a table. Raise ConfigurationError for what is not a name."""
+    name = r"[A-Za-z_]\w{0,62}"
+    if not (isinstance(table, str) and re.fullmatch(rf"{name}(\.{name})?", table)):
+        raise ConfigurationError(
+            f"table={short_repr(table)}: give the name of a table, of letters, digits and "
+            "underscores"
+        )
+    *_, last = parts = table.split(".")
+    if isinstance(form, ActionGrid) and re.fullmatch(r"steps|cells|axis_\d+", last, re.I):
+        raise ConfigurationError(
+            f"table={table!r}: the query has a table of this name itself; give the table of the "
+            "states another name, or a view of it"
+        )
+    return ".".join(map(_sql_name, parts))
 
-    >>> _columns(("state[0]", 'action["gas"][1]'))
-    ['state_0', 'action_gas_1']
+
+def _sql_name(name: str) -> str:
+    """Return a name, in quotes if SQL has it as a word of its own.
+
+    >>> _sql_name("states"), _sql_name("order")
+    ('states', '"order"')
     """
-    return [re.sub(r"\W+", "_", name).strip("_") for name in names]
+    return f'"{name}"' if name.lower() in WORDS else name
 
 
 def _steps(tree: DecisionTree, state: list[str], k: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import os
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,10 @@ def export_policy(
     if path.suffix not in FORMATS:
         raise ConfigurationError(
             f"{path}: no format has the ending {path.suffix!r}; choose one of {', '.join(FORMATS)}"
+        )
+    if path.suffix == ".py" and (keyword.iskeyword(path.stem) or path.stem == "struct"):
+        raise ConfigurationError(
+            f"{path}: Python cannot import a policy from a file of this name; choose another one"
         )
     check_let_go(agent)
     form = agent if isinstance(agent, PolicyForm) else policy_form(agent)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError
+from zooming.spaces.names import column_names
 from zooming.validation import Floats
 
 Names = str | Sequence[str] | None
@@ -64,15 +64,6 @@ class Columns:
         return [*filter(None, single), *self.state, *self.action, *self.next_state]
 
 
-def column_names(axis_names: Sequence[str]) -> tuple[str, ...]:
-    """Return the default names of the columns of some axes.
-
-    >>> column_names(["state[0]", 'action["gas"][1]', "state"])
-    ('state_0', 'action_gas_1', 'state')
-    """
-    return tuple(re.sub(r"\W+", "_", name).strip("_") for name in axis_names)
-
-
 def choose_columns(
     there: Sequence[str],
     axes: Any,
@@ -93,13 +84,13 @@ def choose_columns(
     """
     _check_separator(there)
     state_axes, action_axes = axes.names[: axes.n_state], axes.names[axes.n_state :]
-    usual_state, usual_action = column_names(state_axes), column_names(action_axes)
-    if not {*usual_state} <= {*there}:  # the log may be older than the names of the axes
-        paths = column_names(axes.paths[: axes.n_state])
-        usual_state = paths if {*paths} <= {*there} else usual_state
-    if not {*usual_action} <= {*there}:
-        paths = column_names(axes.paths[axes.n_state :])
-        usual_action = paths if {*paths} <= {*there} else usual_action
+    usual_state, usual_action = column_names(axes.names, axes.n_state)
+    # The log may be older than the names of the axes.
+    path_state, path_action = column_names(axes.paths, axes.n_state)
+    if {*path_state} <= {*there} and not {*usual_state} <= {*there}:
+        usual_state = path_state
+    if {*path_action} <= {*there} and not {*usual_action} <= {*there}:
+        usual_action = path_action
     states = _find_columns(there, state, usual_state, "state", state_axes)
     actions = _find_columns(there, action, usual_action, "action", action_axes)
     usual_next = tuple(f"next_{name}" for name in usual_state)
@@ -163,6 +154,10 @@ def _find_columns(
         raise ConfigurationError(
             f"{option}={names!r}: give one column for each of the {len(axes)} axes, in their "
             f"order: {', '.join(axes)}"
+        )
+    if len(set(given)) < len(given):
+        raise ConfigurationError(
+            f"{option}={names!r} names a column twice; give each axis a column of its own"
         )
     return tuple(_find_column(there, name, option) for name in given)
 

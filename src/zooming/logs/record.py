@@ -13,9 +13,9 @@ from zooming.agents.replay import Transitions, kept_transitions
 from zooming.agents.rules import Exploration, as_function
 from zooming.agents.seeds import derive_seed
 from zooming.errors import ConfigurationError
-from zooming.logs.columns import column_names
 from zooming.spaces.axes import axes_of
 from zooming.spaces.flatten import build_tree
+from zooming.spaces.names import column_names
 from zooming.validation import check_float, check_int
 
 LIBRARIES = ("polars", "pandas")
@@ -205,7 +205,7 @@ def make_log(
     propensities: Sequence[float] = (),
 ) -> Any:
     """Return transitions as a data frame with the columns of a log."""
-    state, action = column_names(names[:n_state]), column_names(names[n_state:])
+    state, action = column_names(names, n_state)
     columns: dict[str, Any] = {"episode": np.asarray(episodes, np.int64), "step": found.steps}
     columns |= {name: found.states[:, i] for i, name in enumerate(state)}
     columns |= {name: found.actions[:, i] for i, name in enumerate(action)}
