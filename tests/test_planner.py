@@ -926,6 +926,36 @@ def test_the_visits_of_a_plan_are_the_same_after_loading(tmp_path):
 
 
 @compiled_only
+def test_the_policy_has_the_step_forms_of_a_plan_that_was_played(tmp_path):
+    agent = zooming.Planner(gym.make("zooming/Ambulance-v0", arrivals="shifting"), seed=0)
+    agent.learn(10)
+    while (agent.table.apart == agent.table.played_apart).all():
+        agent.learn(1)
+    agent.save(tmp_path / "planner.zoom")
+    loaded = zooming.load(tmp_path / "planner.zoom")
+    observations, steps = np.linspace(0, 1, 30).reshape(-1, 1), np.arange(30) % 5
+    before = agent.predict(observations, steps)[0]
+    np.testing.assert_array_equal(loaded.predict(observations, steps)[0], before)
+    agent.table.apart[:] = ALIKE  # the forms chosen for the next plan
+    agent.update(0, [0.5], [0.5], 0.5, [0.5])
+    loaded.update(0, [0.5], [0.5], 0.5, [0.5])
+    np.testing.assert_array_equal(
+        agent.predict(observations, steps)[0], loaded.predict(observations, steps)[0]
+    )
+
+
+@compiled_only
+def test_a_file_without_the_forms_that_were_played_is_loaded():
+    agent = zooming.Planner(oil(), seed=0)
+    agent.learn(20)
+    values, arrays = agent._state()
+    del arrays["played_apart"]
+    loaded = zooming.Planner(oil(), seed=0)
+    loaded._restore(values, arrays)
+    np.testing.assert_array_equal(loaded.table.played_apart, agent.table.apart)
+
+
+@compiled_only
 def test_a_terminal_transition_has_no_future():
     ended, went_on = (zooming.Planner(oil(horizon=2), seed=0) for _ in range(2))
     for agent, is_ended in ((ended, True), (went_on, False)):

@@ -58,7 +58,8 @@ class CellTable:
             )
         self.samples = _allocate(0, len(axes) + axes.n_state)
         self.widths = np.full((2, 3, len(axes)), layout.FIRST_WIDTH)
-        self.apart = np.zeros((2, int(core["horizon"][0])), np.int64)
+        self.apart = np.zeros((2, int(core["horizon"][0])), np.int64)  # forms of the next plan
+        self.played_apart = self.apart  # forms of the plan that is played
         self.grid = self._first_grid()
         self.plan = self._new_plan(self.grid)
         self._policy: tuple[tuple[int, int], Plan, Floats] | None = None
@@ -124,6 +125,7 @@ class CellTable:
             core=core,
             widths=widths,
             apart=apart,
+            played_apart=self.apart,
             samples=samples,
             grid=grid,
             plan=plan,
@@ -134,14 +136,15 @@ class CellTable:
     def policy(self) -> tuple[Plan, Floats]:
         """Return (plan for the policy, samples per cell [horizon, n_cells]), using all samples.
 
-        Both are cached until samples are added or a plan for learning is made. This plan does not
-        affect learning.
+        Steps have the forms of the plan that is played: nobody has played those that it chose for
+        the next one. Both results are cached until samples are added or a plan for learning is
+        made. This plan does not affect learning.
         """
         n = self.n_samples
         key = (n, self.n_plans)
         if self._policy is None or self._policy[0] != key:
-            plan = self._new_plan(self.grid)
-            make_plan(self.core, self.samples, n, self.grid, self.widths, self.apart, plan, False)
+            plan, apart = self._new_plan(self.grid), self.played_apart
+            make_plan(self.core, self.samples, n, self.grid, self.widths, apart, plan, False)
             self._policy = key, plan, self._counts(n)
         return self._policy[1:]
 
@@ -260,6 +263,7 @@ class CellTable:
             "numbers": self.samples.numbers[:n],
             "widths": self.widths,
             "apart": self.apart,
+            "played_apart": self.played_apart,
             "bins": self.grid.bins,
             "edges": self.grid.edges,
             "centers": self.grid.centers,

@@ -32,9 +32,12 @@ def restore_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> None:
     check_samples(core, given, table.units, len(table.axes))
     check_returns(core)
     check_form("widths", arrays["widths"], table.widths)
-    check_form("apart", arrays["apart"], table.apart)
-    if not np.isin(arrays["apart"], (layout.ALIKE, layout.ALONE, layout.CORRECTED)).all():
-        raise ValueError("the form of a step is unknown")
+    # Older files have no "played_apart".
+    forms = {"apart": arrays["apart"], "played_apart": arrays.get("played_apart", arrays["apart"])}
+    for name, form in forms.items():
+        check_form(name, form, table.apart)
+        if not np.isin(form, (layout.ALIKE, layout.ALONE, layout.CORRECTED)).all():
+            raise ValueError("the form of a step is unknown")
     bins, edges = arrays["bins"], arrays["edges"]
     check_bins(bins, edges, table.units, 3 * max(layout.MOST_CELLS, table.n_categories))
     grid = Grid(*make_grid(table.kinds, table.units, bins.copy(), edges.copy(), table.axes.n_state))
@@ -44,7 +47,7 @@ def restore_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> None:
         check_form(name, arrays[name], getattr(plan, name))
         getattr(plan, name)[:] = arrays[name]
     values: dict[str, Any] = {"core": core, "widths": arrays["widths"].copy(), "grid": grid}
-    values["apart"] = arrays["apart"].copy()
+    values |= {name: form.copy() for name, form in forms.items()}
     samples = Samples(*(part.copy() for part in given))
     vars(table).update(values, samples=samples, plan=plan, _policy=None, _settled=None)
     counts = table._counts(int(core["n_planned"][0]))
