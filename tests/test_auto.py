@@ -10,7 +10,7 @@ from zooming.agents import auto, trials
 from zooming.agents.auto import PILOT, TREES
 from zooming.agents.ceilings import ceiling
 from zooming.agents.replay import Transitions, kept_transitions, update_each
-from zooming.agents.status import Status
+from zooming.agents.status import Status, plain, plus_minus
 from zooming.agents.trend import Trend
 from zooming.kernels import IS_JIT_DISABLED
 
@@ -303,7 +303,7 @@ def test_the_status_says_who_plays_and_why():
     assert "plays: " in text
     assert "  planner: played " in text
     assert "warnings: none" in text
-    assert "    state[0]: reward bandwidth " in text
+    assert "    state[0]: reward " in text
     card = agent._repr_html_()
     assert "next 1,000 episodes" in card
     assert found["why"] in card
@@ -456,7 +456,7 @@ def test_the_expected_gain_is_that_of_returns_that_approach_their_limit_as_one_o
         np.mean(returns[1023:]) - np.mean(returns[511:1023]), rel=0.01
     )
     assert gain.is_visible
-    assert gain.words() == f"+{gain.rise:.2g} ± {gain.error:.2g}"
+    assert gain.words() == f"+{plus_minus(gain.rise, gain.error)}"
     capped = trend.expected_gain(1000, ceiling=np.mean(returns[511:1023]) + 0.01)
     assert capped.rise == pytest.approx(0.01)
     assert capped.words() == "up to +0.01, the most that seems possible"
@@ -486,7 +486,7 @@ def test_the_status_promises_no_more_than_is_possible():
     left = ceiling(agent, latest) - latest
     assert 0.0 < left < 0.2
     assert agent.status()["next 1,000 episodes"] == (
-        f"up to +{left:.2g}, the most that seems possible"
+        f"up to +{plain(left)}, the most that seems possible"
     )
 
 

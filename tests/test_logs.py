@@ -1,5 +1,6 @@
 """Learning from a log is update row by row; every fault is counted, named, and changes nothing."""
 
+import sys
 from types import SimpleNamespace
 
 import gymnasium as gym
@@ -10,6 +11,7 @@ import pytest
 
 import zooming
 from helpers import Boxes, box, knowledge
+from zooming.errors import LibraryError
 from zooming.logs import learn, reading
 
 
@@ -307,3 +309,12 @@ def test_bad_arguments_and_files_are_refused_with_a_sentence(log, tmp_path):
         with pytest.raises(zooming.ConfigurationError, match=message):
             ask()
     assert knowledge(one) == before
+
+
+def test_record_asks_for_polars_before_it_plays(monkeypatch):
+    env = gym.make("zooming/Oil-v0")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    monkeypatch.setattr(type(env), "reset", lambda *_, **__: pytest.fail("an episode was played"))
+    with pytest.raises(LibraryError, match="record needs polars: pip install polars") as caught:
+        zooming.record(env, lambda step, state: state, 3)
+    assert isinstance(caught.value, ImportError)

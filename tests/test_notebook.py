@@ -1,6 +1,7 @@
 """What a notebook shows: well-formed, escaped, small, and without a plotting library."""
 
 import dataclasses
+import math
 import subprocess
 import sys
 import types
@@ -12,6 +13,7 @@ import pytest
 
 import zooming
 from zooming import notebook
+from zooming.agents.status import Status, plus_minus
 from zooming.progress import in_notebook
 from zooming.study.bars import progress_line
 
@@ -251,3 +253,42 @@ def test_a_terminal_keeps_richs_own_bar(monkeypatch):
     ):
         monkeypatch.setitem(sys.modules, "IPython", fake)
         assert not in_notebook()
+
+
+def test_a_status_is_a_table_of_plain_numbers():
+    entries = {
+        "return": plus_minus(5926.3, 160.4),
+        "loss": 1234567.8,
+        "most": np.inf,
+        "none yet": math.nan,
+        EVIL: {EVIL: None, "nested": 3},
+        "warnings": [EVIL],
+    }
+    status = Status(entries)
+    assert str(status).splitlines()[:4] == [
+        "return: 5,926 ± 160",
+        "loss: 1,234,568",
+        "most: unlimited",
+        "none yet: not known yet",
+    ]
+    html = status._repr_html_()
+    assert "<script" not in html
+    shown = [[cell.text or "" for cell in row] for row in ET.fromstring(html).iter("tr")]
+    assert shown[0] == ["return", "5,926 ± 160"]
+    assert shown[-2:] == [["warnings", ""], ["\N{EM SPACE}", EVIL]]
+    assert ["\N{EM SPACE}nested", "3"] in shown
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "text"),
+    [
+        (5926.0, 160.0, "5,926 ± 160"),
+        (-0.001, 1.5, "0.0 ± 1.5"),
+        (4.7149, 0.00213, "4.7149 ± 0.0021"),
+        (12.0, 0.0, "12 ± 0"),
+        (1e7, 1e5, "10,000,000 ± 100,000"),
+        (1.0, math.nan, "1 ± not known yet"),
+    ],
+)
+def test_an_uncertainty_has_two_digits_and_no_exponent(mean, error, text):
+    assert plus_minus(mean, error) == text

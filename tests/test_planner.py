@@ -1084,7 +1084,12 @@ def test_the_status_says_what_matters():
     assert list(status["axes"]) == ["state[0]", "action[0]"]
     assert status["axes"]["state[0]"][0] == np.inf  # where it was does not matter, free of charge
     assert 0.1 < status["reward noise"] < 0.4
+    assert "state[0]: reward follows the trend" in str(status)
     assert "750 samples" in repr(agent)
+    agent.table.core["due"] = 150
+    assert agent.status()["next plan"] == "when the planner plays"
+    agent.table.apart[0, 3] = 1
+    assert agent.status()["steps"] == "rewards apart at 1 of 5"
     assert "<svg" in agent._repr_html_()
 
 

@@ -856,3 +856,11 @@ def test_a_narrow_progress_line_cuts_the_news_and_never_the_counts(width):
     assert "10000/12000 runs" in line
     assert "41,445 steps/s, adaptive-q" in line
     assert line.rstrip().endswith("4.750" if width == 200 else "…")
+
+
+def test_a_study_asks_for_polars_before_it_plays(tmp_path, monkeypatch):
+    study = zooming.Study(["oil-laplace-1"], ["random"], seeds=2, episodes=10)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(zooming.ConfigurationError, match="a study needs polars: pip install"):
+        study.run(tmp_path / "study")
+    assert not (tmp_path / "study").exists()

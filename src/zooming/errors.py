@@ -19,6 +19,10 @@ class OptionError(ConfigurationError, TypeError):
     """Raised for an unknown keyword argument. It is also a TypeError, like Python's own."""
 
 
+class LibraryError(ConfigurationError, ImportError):
+    """Raised if an optional library is missing. It is also an ImportError."""
+
+
 class TransitionError(ZoomingError):
     """Raised for an invalid state, action or reward. The agent learns nothing from it."""
 

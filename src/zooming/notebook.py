@@ -18,12 +18,16 @@ _VIRIDIS = np.array(
 )
 
 
-def card(title: str, facts: dict[str, Any], pictures: Sequence[str] = ()) -> str:
-    """Return HTML with a title, a table of facts, and pictures side by side."""
+def card(
+    title: str,
+    facts: dict[str, Any] | Sequence[tuple[str, Any]],
+    pictures: Sequence[str] = (),
+) -> str:
+    """Return HTML with a title, a table of (label, value), and pictures side by side."""
     cell = 'style="text-align:left;padding:1px 12px 1px 0"'
     rows = "".join(
         f"<tr><th {cell}>{escape(str(k))}</th><td {cell}>{escape(str(v))}</td></tr>"
-        for k, v in facts.items()
+        for k, v in (facts.items() if isinstance(facts, dict) else facts)
     )
     shown = "".join(f'<div style="margin:4px 12px 0 0">{picture}</div>' for picture in pictures)
     return (

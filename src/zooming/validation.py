@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import importlib
 import inspect
 import math
 import numbers
@@ -16,10 +17,11 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.errors import ConfigurationError, OptionError
+from zooming.errors import ConfigurationError, LibraryError, OptionError
 from zooming.kernels.layout import BOUND_TOLERANCE
 
 Floats = NDArray[np.float64]
+FRAMES = ("polars", "pandas")  # libraries of data frames, the preferred first
 # Options of Stable-Baselines3 and similar libraries, and what to use here instead.
 _NO_NETWORK = (
     "nothing is batched, replayed or run on a device: every transition is learned from "
@@ -300,6 +302,22 @@ def count_own_frames() -> int:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         level, frame = level + 1, frame.f_back
     return level
+
+
+def import_frames(library: str | None, what: str) -> Any:
+    """Return the library of data frames: polars or pandas, or with None the first that is there.
+
+    `what` says who needs it. Raise LibraryError if it is not installed.
+    """
+    if library not in (None, *FRAMES):
+        raise ConfigurationError(f'library={library!r}: choose "polars" or "pandas"')
+    for name in FRAMES if library is None else (library,):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    wanted = library or " or ".join(FRAMES)
+    raise LibraryError(f"{what} needs {wanted}: pip install {wanted.split()[0]}")
 
 
 def n_cores() -> int:

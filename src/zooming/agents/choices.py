@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.agents.status import plain, plus_minus
 from zooming.validation import Floats
 
 # docs/research.md says what the experiments behind these constants taught.
@@ -141,9 +142,9 @@ class Choice:
         if not plays:
             return "has not played"
         if plays <= LATE:
-            return f"played {int(plays):,}, last return {mean:.4g}"
+            return f"played {int(plays):,}, last return {plain(mean)}"
         error = math.sqrt(variance / _equal_weights(plays))
-        return f"played {int(plays):,}, mean return {mean:.4g} ± {error:.2g}"
+        return f"played {int(plays):,}, mean return {plus_minus(mean, error)}"
 
     def reason(self, player: int, names: list[str]) -> str:
         """Return why an agent plays, in words."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zooming.agents.env_facts import stated_steps
+from zooming.agents.status import plain
 from zooming.kernels.plan_layout import CATEGORIES, ENDED
 
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ def doubts(agent: Planner) -> list[str]:
     span = high - low
     if np.isfinite(span) and most - least < SMALL * span:
         found.append(
-            f"rewards seen lie in [{least:.4g}, {most:.4g}], a small part of the range "
-            f"[{low:.4g}, {high:.4g}]"
+            f"rewards seen lie in [{plain(least)}, {plain(most)}], a small part of the range "
+            f"[{plain(low)}, {plain(high)}]"
         )
     if least == most:
-        found.append(f"every reward was {least:.4g}: no action was better than another")
+        found.append(f"every reward was {plain(least)}: no action was better than another")
     longest = int(table.samples.steps[:n].max()) + 1
     if longest < agent.horizon:
         found.append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from zooming import notebook
 from zooming.errors import ConfigurationError
 from zooming.upper import UpperMethod
+from zooming.validation import import_frames
 
 if TYPE_CHECKING:
     pass
@@ -186,8 +186,8 @@ class History:
 
         Raises
         ------
-        ImportError
-            If the library is not installed.
+        LibraryError
+            If the library is not installed. It is also an ImportError.
 
         Examples
         --------
@@ -195,24 +195,14 @@ class History:
         >>> history.to_frame().rows()
         [(1, 1.0, 8, 5), (2, 2.0, 11, 5)]
         """
-        if library not in (None, "polars", "pandas"):
-            raise ConfigurationError(f'library={library!r}: choose "polars" or "pandas"')
-        for name in ("polars", "pandas") if library is None else (library,):
-            try:
-                frames = importlib.import_module(name)
-            except ImportError:
-                continue
-            known = len(self.n_steps) == len(self)
-            columns = {
-                "episode": np.arange(1, len(self) + 1),
-                "return": self.returns,
-                "n_balls": self.n_balls,
-            }
-            return frames.DataFrame(
-                {**columns, "n_steps": self.n_steps if known else [None] * len(self)}
-            )
-        wanted = "polars or pandas" if library is None else library
-        raise ImportError(f"to_frame needs {wanted}: pip install {wanted.split()[0]}")
+        known = len(self.n_steps) == len(self)
+        columns = {
+            "episode": np.arange(1, len(self) + 1),
+            "return": self.returns,
+            "n_balls": self.n_balls,
+            "n_steps": self.n_steps if known else [None] * len(self),
+        }
+        return import_frames(library, "to_frame").DataFrame(columns)
 
     regret = UpperMethod()
     plot = UpperMethod()

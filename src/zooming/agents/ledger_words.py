@@ -6,6 +6,7 @@ import math
 
 from zooming.agents.confidence import MEAN, SQUARES, N, interval
 from zooming.agents.ledger import LET_GO, PLAYED, TO_WARM, WARMED, Ledger
+from zooming.agents.status import plain, plus_minus
 from zooming.validation import Floats
 
 # By the number of the player: its name, and why it plays.
@@ -58,14 +59,14 @@ def _earned(numbers: Floats) -> str:
         return "has not played"
     n = float(numbers[N])
     error = math.sqrt(numbers[SQUARES]) / n
-    return f"mean return {numbers[MEAN]:.4g} in {int(n):,} episodes, standard error {error:.2g}"
+    return f"mean return {plus_minus(float(numbers[MEAN]), error)} in {int(n):,} episodes"
 
 
 def _budget(ledger: Ledger) -> str:
     """Return text on the allowed loss and on what is left of it."""
     room = ledger.room()
-    left = f"{room:.4g} is left" if room >= 0 else f"{-room:.4g} more than that was lost"
-    return f"{ledger.allowed_loss:.4g} of the return per episode since the warm start; {left}"
+    left = f"{plain(room)} is left" if room >= 0 else f"{plain(-room)} more than that was lost"
+    return f"{plain(ledger.allowed_loss)} of the return per episode since the warm start; {left}"
 
 
 def _missing(ledger: Ledger) -> str:
@@ -75,6 +76,7 @@ def _missing(ledger: Ledger) -> str:
     if not math.isfinite(low + needed):
         return "not yet: too few episodes of the agent or of the rule"
     return (
-        f"not yet: the lower bound of the agent's mean return is {low:.4g}, and must reach "
-        f"{needed:.4g}, the upper bound of the rule's" + (" minus margin" if ledger.margin else "")
+        f"not yet: the lower bound of the agent's mean return is {plain(low)}, and must reach "
+        f"{plain(needed)}, the upper bound of the rule's"
+        + (" minus margin" if ledger.margin else "")
     )

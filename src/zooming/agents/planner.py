@@ -16,7 +16,7 @@ from zooming.agents.env_facts import stated_range
 from zooming.agents.history import Log
 from zooming.agents.plan_policy import allowed_rows, greedy_actions, write_best
 from zooming.agents.replay import Transitions, record_samples, update_each
-from zooming.agents.status import Bandwidths, Status
+from zooming.agents.status import Bandwidths, Status, plain
 from zooming.kernels import pausing, plan_actions, plan_episodes, to_unit
 from zooming.kernels.crossing import Crossing
 from zooming.kernels.grids import action_cell, state_cell
@@ -251,9 +251,10 @@ class Planner(Agent):
             A dictionary.
             "samples" and "episodes": numbers so far. "plans": number of plans made. "next plan":
             number of episodes from which on a new one is made when the planner plays, or earlier if
-            this plan disappoints. "cells": cells of the grid per step.
-            "steps": "alike" if all steps are pooled; if some are apart, "rewards differ", "values
-            differ" or "differ".
+            this plan disappoints; "when the planner plays" if that many were played by others.
+            "cells": cells of the grid per step. "steps": "alike" if all steps share one model;
+            otherwise at how many steps the model of rewards or of next values is apart, because
+            this predicts the samples better.
             "reward noise" and "value noise": standard deviation of what the model does not explain.
             "axes": for each axis the bandwidths of rewards and of next values, as shares of the
             axis. A small bandwidth means that the target varies sharply along the axis; an infinite
@@ -262,17 +263,18 @@ class Planner(Agent):
         """
         core, widths = self.table.core[0], self.table.widths
         forms = self.table.apart  # of each step; bandwidths are those of the most frequent form
-        differ = int(forms[0].any()), int(forms[1].any())
+        n_apart = {"rewards": int((forms[0] > 0).sum()), "values": int((forms[1] > 0).sum())}
         apart = [int(np.bincount(row).argmax()) for row in forms]
-        words = {(0, 0): "alike", (1, 0): "rewards differ", (0, 1): "values differ"}
+        steps = [f"{name} apart at {n} of {self.horizon}" for name, n in n_apart.items() if n]
+        due = int(core["due"])
         bandwidths = np.where(widths >= FLAT, np.inf, 2.0**widths)
         return Status({
             "samples": int(self.table.samples.numbers[: self.table.n_samples, 0].sum()),
             "episodes": self.n_episodes,
             "plans": int(core["n_plans"]),
-            "next plan": int(core["due"]),
+            "next plan": due if due > self.n_episodes else "when the planner plays",
             "cells": self.table.n_cells // self.horizon,
-            "steps": words.get(differ, "differ"),
+            "steps": ", ".join(steps) or "alike",
             "reward noise": float(np.sqrt(core["reward_noise"])),
             "value noise": float(np.sqrt(core["value_noise"])),
             "axes": {
@@ -291,7 +293,7 @@ class Planner(Agent):
             "samples": f"{found['samples']:,}",
             "cells": f"{self.n_balls:,} in {self.nbytes:,} bytes",
             "steps": found["steps"],
-            "reward noise": f"{found['reward noise']:.3g}",
+            "reward noise": plain(found["reward noise"]),
             "seed": self.seed,
             **cards.shown_fact(self.horizon),
         }

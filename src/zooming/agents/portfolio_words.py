@@ -9,7 +9,7 @@ from zooming.agents import cards
 from zooming.agents.blocks import PLAYER
 from zooming.agents.ceilings import ceiling
 from zooming.agents.doubts import doubt_short_horizon
-from zooming.agents.status import in_words
+from zooming.agents.status import in_words, plus_minus
 from zooming.agents.trend import STUCK
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def portfolio_facts(portfolio: Portfolio) -> dict[str, Any]:
         "why": portfolio._why(player, names),
         "recommended": names[choice.recommend()],
         "agents": {name: choice.words(k) for k, name in enumerate(names)},
-        "return": None if latest is None else "{:.4g} ± {:.2g}".format(*latest),
+        "return": None if latest is None else plus_minus(*latest),
         "next 1,000 episodes": gain.words() if gain else None,
         **({} if guide is None else {"rule": guide.status()}),
         "warnings": portfolio._warnings(),

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.agents.status import plain, plus_minus
+
 N_WINDOWS = 64
 LEAST = 8  # episodes of a window from which its mean is used
 FITTED = 3  # windows to which the law is fitted
@@ -39,13 +41,13 @@ class Gain(NamedTuple):
         Examples
         --------
         >>> Gain(0.25, 0.1, True, False).words()
-        '+0.25 ± 0.1'
+        '+0.25 ± 0.10'
         """
         if not self.is_visible:
-            return f"no visible trend, ± {self.error:.2g}"
+            return f"no visible trend, {plus_minus(0.0, self.error).split(' ', 1)[1]}"
         if self.is_capped:
-            return f"up to +{self.rise:.2g}, the most that seems possible"
-        return f"+{self.rise:.2g} ± {self.error:.2g}"
+            return f"up to +{plain(self.rise)}, the most that seems possible"
+        return f"+{plus_minus(self.rise, self.error)}"
 
 
 class Trend:

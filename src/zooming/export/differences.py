@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +22,7 @@ from zooming.export.regions import (
 from zooming.export.rule_words import align, side_text
 from zooming.export.simplify import scale_actions, simplify
 from zooming.spaces.names import printable, printable_names
+from zooming.validation import import_frames
 
 MOST_MEASURED = 8  # regions whose worth is measured by itself, those with the most weight
 
@@ -134,7 +134,7 @@ class Differences:
 
     def frame(self, library: str = "polars") -> Any:
         """Return `records()` as a data frame. `library` is "polars" or "pandas"."""
-        return importlib.import_module(library).DataFrame(self.records())
+        return import_frames(library, "frame").DataFrame(self.records())
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         head = ["step", *self.state_names]

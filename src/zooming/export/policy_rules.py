@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from zooming.export.regions import Regions
 from zooming.export.rule_words import align, side_text
 from zooming.export.write import export_policy
 from zooming.upper import UpperMethod
-from zooming.validation import Floats, count_noun
+from zooming.validation import Floats, count_noun, import_frames
 
 FEW_VISITS = 10
 MOST_ROWS = 60  # of a table in a notebook
@@ -173,7 +172,7 @@ class Rules:
         library : {"polars", "pandas"}, default "polars"
             The library, which must be installed.
         """
-        return importlib.import_module(library).DataFrame(self.records())
+        return import_frames(library, "frame").DataFrame(self.records())
 
     plot = UpperMethod()
 

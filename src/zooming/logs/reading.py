@@ -19,7 +19,7 @@ from zooming.logs.columns import (
     names_of_columns,
     read_rows,
 )
-from zooming.validation import short_repr
+from zooming.validation import import_frames, short_repr
 
 PIECE_ROWS = 500_000  # rows that are in memory at once
 PIECE_BYTES = 32_000_000  # of a CSV file
@@ -75,7 +75,7 @@ def _open_file(path: Path, axes: Any, options: dict[str, Any]) -> Source:
         )
     if not path.is_file():
         raise ConfigurationError(f"{path}: there is no such file")
-    pl = _polars()
+    pl = import_frames("polars", "a log in a file")
     if path.suffix == ".parquet":
         try:
             lazy = pl.scan_parquet(path)
@@ -171,11 +171,3 @@ def join(pieces: list[Rows]) -> Rows:
     columns = list(zip(*pieces, strict=True))[1:]
     parts = [None if column[0] is None else np.concatenate(column) for column in columns]
     return Rows(pieces[0].first_row, *parts)  # type: ignore[arg-type]
-
-
-def _polars() -> Any:
-    try:
-        import polars
-    except ImportError as error:
-        raise ImportError("logs in files need polars: pip install 'zooming[study]'") from error
-    return polars

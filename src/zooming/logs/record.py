@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,9 +15,7 @@ from zooming.errors import ConfigurationError
 from zooming.spaces.axes import axes_of
 from zooming.spaces.flatten import build_tree
 from zooming.spaces.names import column_names
-from zooming.validation import check_float, check_int
-
-LIBRARIES = ("polars", "pandas")
+from zooming.validation import check_float, check_int, import_frames
 
 
 def record(
@@ -89,8 +86,7 @@ def record(
     check_int(episodes, "episodes", 1)
     check_float(epsilon, "epsilon", 0.0, 1.0)
     check_float(noise, "noise", 0.0, 1.0)
-    if library not in LIBRARIES:
-        raise ConfigurationError(f'library={library!r}: choose "polars" or "pandas"')
+    import_frames(library, "record")  # before anything is played
     n_steps = horizon_of(env, horizon)
     act = as_function(policy)
     states = build_tree(env.observation_space, "state", "observation_space")
@@ -214,6 +210,4 @@ def make_log(
     columns["terminated"] = found.terminated
     if len(propensities):
         columns["propensity"] = np.array(propensities, np.float64)
-    if library not in LIBRARIES:
-        raise ConfigurationError(f'library={library!r}: choose "polars" or "pandas"')
-    return importlib.import_module(library).DataFrame(columns)
+    return import_frames(library, "a log").DataFrame(columns)

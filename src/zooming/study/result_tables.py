@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zooming.errors import ConfigurationError
 from zooming.study.stored import Optima
+from zooming.validation import import_frames
 
 if TYPE_CHECKING:
     from zooming.study.store import Store
@@ -19,7 +19,7 @@ _IN_RESULTS = ("seed", "final_return", "total_return", "n_balls", "nbytes")
 
 def make_tables(store: Store, optima: Optima) -> dict[str, bytes]:
     """Return the content of results.parquet and curves.parquet, made from all chunks."""
-    pl = _polars()
+    pl = import_frames("polars", "a study")
     results, curves = [], []
     for chunk in store.configuration.chunks():
         arrays = store.read(chunk)
@@ -55,12 +55,3 @@ def _parquet(frame: Any) -> bytes:
     content = io.BytesIO()
     frame.write_parquet(content)
     return content.getvalue()
-
-
-def _polars() -> Any:
-    """Import polars. If it is missing, raise ConfigurationError that says how to install it."""
-    try:
-        import polars
-    except ImportError as error:
-        raise ConfigurationError("tables need polars: pip install 'zooming[study]'") from error
-    return polars

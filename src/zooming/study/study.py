@@ -17,7 +17,7 @@ from zooming.study.problems import AgentChoice, Problem, agent_named, resolve_pr
 from zooming.study.stopping import Stopped, raise_on_sigterm
 from zooming.study.store import CHUNKS, Store
 from zooming.study.summary import Row, summarize
-from zooming.validation import count_noun
+from zooming.validation import count_noun, import_frames
 
 
 class Study:
@@ -192,6 +192,7 @@ def run_all(
     `studies` is a sequence of (study, folder). The other arguments are those of `Study.run`.
     """
     engines.check_engine(engine, workers, address)
+    import_frames("polars", "a study")  # for its tables: not after hours of runs
     for study, folder in studies:
         if not any((Path(folder) / CHUNKS).glob("*.zoom")):
             study.configuration.check()  # before the folder is created; else it was checked then

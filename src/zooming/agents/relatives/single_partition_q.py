@@ -12,6 +12,7 @@ from zooming import kernels
 from zooming.agents.core import TIES
 from zooming.agents.q_learner import QLearner
 from zooming.agents.split_options import first_boxes, split_core, take_split_options
+from zooming.agents.status import Status, plain
 from zooming.bonuses import Doubling
 from zooming.errors import ConfigurationError
 from zooming.kernels import box_episodes
@@ -131,15 +132,15 @@ class SinglePartitionQ(QLearner):
         )  # fmt: skip
         return self.axes.shaped_action(action)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Status:
         """Return the progress of the search.
 
         Returns
         -------
-        dict
-            "training episodes" and "evaluation episodes" so far. "best mean": mean return
-            of the copy's evaluations, NaN before the first are done. "copies": how often the table
-            was copied. "temperature" and "growth" as they are now.
+        Status
+            A dictionary. "training episodes" and "evaluation episodes" so far. "best mean": mean
+            return of the copy's evaluations, NaN before the first are done. "copies": how often the
+            table was copied. "temperature" and "growth" as they are now.
 
         Examples
         --------
@@ -151,14 +152,14 @@ class SinglePartitionQ(QLearner):
         """
         now = self.table.search[0]
         is_training = bool(now["turn"] == 0)  # the last episode, if `is_open`, has not been counted
-        return {
+        return Status({
             "training episodes": int(now["n_trained"] + (now["is_open"] and is_training)),
             "evaluation episodes": int(now["n_evaluated"] + (now["is_open"] and not is_training)),
             "best mean": float(now["best"]) if np.isfinite(now["best"]) else math.nan,
             "copies": int(now["n_copies"]),
             "temperature": float(now["temperature"]),
             "growth": float(now["growth"]),
-        }
+        })  # fmt: skip
 
     def _facts(self) -> dict[str, Any]:
         found = self.status()
@@ -166,5 +167,5 @@ class SinglePartitionQ(QLearner):
             **super()._facts(),
             "training episodes": f"{found['training episodes']:,}",
             "evaluation episodes": f"{found['evaluation episodes']:,}",
-            "best mean": f"{found['best mean']:.4g}",
+            "best mean": f"{plain(found['best mean'])}",
         }

@@ -13,7 +13,7 @@ from zooming.analysis.intervals import Interval
 from zooming.app.leaderboard.compare import Loss, Standing
 from zooming.app.leaderboard.measures import Result, mean_or_interval
 from zooming.app.leaderboard.ready import Finished
-from zooming.errors import ConfigurationError
+from zooming.validation import import_frames
 
 CSV, PARQUET, TABLE, SUMMARY = (
     "leaderboard.csv",
@@ -37,10 +37,7 @@ for each problem, chosen on other seeds; those runs are not counted."""
 
 def write_tables(folder: Path, finished: Finished) -> None:
     """Write the four tables of a leaderboard into its folder."""
-    try:
-        import polars as pl
-    except ImportError as error:
-        raise ConfigurationError("tables need polars: pip install 'zooming[study]'") from error
+    pl = import_frames("polars", "a leaderboard")
     frame = pl.DataFrame(list(rows(finished)), infer_schema_length=None)
     content = io.BytesIO()
     frame.write_parquet(content)
