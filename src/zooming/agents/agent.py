@@ -184,7 +184,7 @@ class Agent(StepLearner):
         """Play a rule and learn from it.
 
         Later calls of `learn` keep the rule until the agent is as good. While the rule is kept,
-        `predict` plays the rule or a careful policy near it. See `zooming.agents.warm_start`.
+        `predict` plays the rule. See `zooming.agents.warm_start`.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class Agent(StepLearner):
         episodes : int, default 200
             Number of episodes that the rule plays first, at least 40.
         **options
-            confidence, loss, margin, noise, spread, bound and progress_bar, see `WarmStartOptions`.
+            confidence, loss, margin and progress_bar, see `WarmStartOptions`.
 
         Returns
         -------

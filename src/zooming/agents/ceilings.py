@@ -1,28 +1,17 @@
-"""Compute the range of possible returns, and estimate the highest mean return."""
+"""Estimate the highest possible mean return."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.ledger import NO_ENDS
-from zooming.agents.planner import ANY_REWARD, Planner
+from zooming.agents.planner import Planner
 from zooming.kernels.plan_layout import WEIGHT
 
 if TYPE_CHECKING:
     from zooming.agents.portfolio import Portfolio
-
-
-def return_range(agent: Any) -> tuple[float, float]:
-    """Return the least and the largest possible return, of episodes that may end early."""
-    low, high = agent.reward_range
-    if getattr(agent, "_known_range", agent.reward_range) is None:
-        return NO_ENDS  # `Auto` has made up a range for its trees
-    if (low, high) == ANY_REWARD or agent.rewards != "refuse":
-        return NO_ENDS
-    return agent.horizon * min(low, 0.0), agent.horizon * max(high, 0.0)
 
 
 def ceiling(portfolio: Portfolio, reached: float) -> float:

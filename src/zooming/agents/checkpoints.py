@@ -13,7 +13,6 @@ from zooming.agents.adaptive_q import AdaptiveQ
 from zooming.agents.agent import Agent
 from zooming.agents.auto import Auto
 from zooming.agents.env_facts import horizon_of
-from zooming.agents.guide import Guide
 from zooming.agents.heuristics import Median, NoMovement, Random
 from zooming.agents.metric_q import MetricQ
 from zooming.agents.net_q import NetQ
@@ -27,6 +26,7 @@ from zooming.agents.seeds import generator_at, seed_of
 from zooming.agents.stored_env import StoredEnv, compare_env, env_recipe, make_env
 from zooming.agents.stored_options import check_accepted
 from zooming.agents.tree_q import TreeQ
+from zooming.agents.warm_start import Guide
 from zooming.errors import CheckpointError, ConfigurationError
 from zooming.spaces.stored_spaces import space_of
 from zooming.validation import check_int, short_repr

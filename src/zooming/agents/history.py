@@ -40,7 +40,6 @@ class Log:
         self.n_balls, self.n_steps = np.zeros(episodes, np.int64), np.zeros(episodes, np.int64)
         self.done, self.trouble = np.zeros(1, np.int64), np.zeros(3)
         self.rule_episodes: list[int] = []  # from 1, see `Agent.warm_start`
-        self.careful_episodes: list[int] = []  # from 1
         self.let_go: int | None = None  # the episode, from 1, after which the rule was let go
         self.is_full = False  # the last kernel call returned because it needs more rows
 
@@ -70,8 +69,6 @@ class History:
         Episodes, from 1, that the rule of `Agent.warm_start` played.
     let_go : int, optional
         The episode, from 1, after which the rule was let go.
-    careful_episodes : array of int, optional
-        Episodes, from 1, that the careful policy of `Agent.warm_start` played.
 
     Examples
     --------
@@ -98,9 +95,6 @@ class History:
         default_factory=lambda: np.empty(0, np.int64)
     )  # episodes, counted from 1
     let_go: int | None = None
-    careful_episodes: NDArray[np.int64] = field(
-        default_factory=lambda: np.empty(0, np.int64)
-    )  # episodes, counted from 1
 
     def __len__(self) -> int:
         return len(self.returns)
@@ -118,7 +112,6 @@ class History:
             self.n_clipped + later.n_clipped,
             np.concatenate([self.rule_episodes, len(self) + later.rule_episodes]),
             self.let_go if later.let_go is None else len(self) + later.let_go,
-            np.concatenate([self.careful_episodes, len(self) + later.careful_episodes]),
         )
 
     def __repr__(self) -> str:
@@ -141,8 +134,6 @@ class History:
         found = []
         if len(self.rule_episodes):
             found.append(f"the rule played {len(self.rule_episodes):,}")
-        if len(self.careful_episodes):
-            found.append(f"the careful policy played {len(self.careful_episodes):,}")
         if self.let_go is not None:
             found.append(f"the rule was let go after {self.let_go:,}")
         return ", ".join(found)

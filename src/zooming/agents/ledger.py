@@ -1,85 +1,59 @@
-"""Statistics of a warm start: who plays, how much may be lost, and when the rule is let go.
+"""Returns since a warm start: how much exploring may lose, and when the rule is let go.
 
-`docs/offline.md` has the statement. Let mu be the mean return of the rule, U its upper confidence
-bound, and x the returns of the agent's exploring episodes.
+Let U be the upper confidence bound of the rule's mean return, and x the returns of the agent's own
+episodes since the warm start.
 
-- Noise: every second episode of the warm start has noise. Noise stops while noisy episodes have
-  lost more than 3 % of the rule's mean return for each episode so far.
-- Budget: the agent explores if sum(U - x), plus what the next block may cost, is at most loss *
-  (all episodes since the warm start), and if the rule has played a quarter as many episodes as the
-  others, for comparison. What the careful policy (see `careful`) and its variations seem to have
-  lost reduces the budget.
-- Trial: otherwise the careful policy plays, if it has lost at most `loss` times all episodes, and
-  if its mean return plus one standard error (computed from the rule's returns) is at least the
-  rule's. Otherwise the rule plays. A new plan changes the careful policy, so it halves the weight
-  of earlier returns in that mean. A careful policy that was worse is thus tried again later; the
-  worse it was, the more plans that takes.
-- Variation: every second episode of the careful policy or the rule has a little noise, which shows
-  the careful policy what is better nearby. Variations stop while they have lost more than half of
-  `loss` times all episodes.
-- `predict` plays the careful policy if its mean return is higher than the rule's by a one-sided
-  test at level 1 - confidence, and if its mean in the trial is not lower.
+- Budget: the agent plays if sum(U - x), plus the expected cost of its next episode, is at most
+  loss * (all episodes since the warm start), and if the rule has played a quarter as many episodes
+  as the agent, for comparison.
 - Test: the rule is let go when the lower confidence bound of the agent's mean return, over all its
-  exploring episodes or over those since its 32nd, 64th, 128th, ..., is at least U - margin.
+  episodes or over those since its 32nd, 64th, 128th, ..., is at least U - margin.
+
+The bounds hold for all numbers of samples at once. For n independent normal samples with unknown
+mean mu and variance, the likelihood ratio of "the mean is mu + sigma d, d normal with variance 1/C"
+against "the mean is mu" is
+
+    E_n(mu) = sqrt(C / (n + C)) (V / (V - S^2 / (n + C)))^(n/2),
+
+with S the sum and V the sum of squares of the samples minus mu, and the scale integrated out by its
+invariant measure. E_n is a martingale that begins at 1, so it exceeds 1/alpha at some n with
+probability at most alpha (Ville). The means with E_n < 1/alpha are the interval.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
-from zooming.agents.confidence import (
-    BOUNDS,
-    MEAN,
-    N_NUMBERS,
-    NORMAL,
-    RANGE,
-    SQUARES,
-    N,
-    add_sample,
-    interval,
-)
+from zooming.agents.status import plain, plus_minus
 from zooming.errors import ConfigurationError
-from zooming.validation import Floats, check_choice, check_float, check_int
+from zooming.validation import Floats, check_float, check_int
 
-RULE, NOISY, LEARNER, CAREFUL, VARIED = range(5)  # who plays
-# Places in `counts`: episodes of the warm start in all, those played, who plays, episodes left in
-# the block, all episodes played, the episode at which the rule was let go (0: not yet), the number
-# of the careful policy's plan.
-TO_WARM, WARMED, PLAYER, LEFT, PLAYED, LET_GO, PLAN = range(7)
+N, MEAN, SQUARES = range(3)  # statistics of returns: number, mean, sum of squared deviations
 N_WINDOWS = 26  # windows of the agent's episodes; window j > 0 begins after 2 ** (4 + j) of them
+PRIOR = 20.0  # C: the interval is narrowest, relative to its best, at about 10 C samples
 LEAST = 20  # episodes of the rule, and of the agent, that the test needs
-NOISE_LOSS = 0.03  # loss by noise per episode of the warm start, as a share of the rule's return
 USUAL_LOSS = 0.005  # default of `loss`, as a share of the rule's mean return
-BLOCK = 0.01  # length of a block, as a share of the episodes that the agent has played
-FIRST = 2.0  # largest cost of the agent's first episode, in units of the rule's mean return
-COMPARED = 0.25  # least number of the rule's exact episodes for each other episode
-VARIATION = 0.5  # share of the allowed loss that variations may cost
-ERRORS = 1.0  # standard errors by which the careful policy may seem worse than the rule
-ENDLESS = 2**62
-NO_ENDS = (-math.inf, math.inf)
+# Reserve for the agent's first episode, in units of the rule's mean return. A first episode that
+# costs twice as much still keeps the mean loss per episode below 2 * loss at every time.
+FIRST = 10.0
+MOST = 2**62  # episodes in a file
+COMPARED = 0.25  # least number of the rule's episodes for each episode of the agent
 
 
 class Ledger:
-    """Keep statistics of the returns since a warm start, and decide from them who plays.
+    """Statistics of the returns since a warm start began. They decide who plays.
 
     Parameters
     ----------
     episodes : int
         Number of episodes that the rule plays first.
-    confidence, loss, margin, bound
+    confidence, loss, margin
         See `Agent.warm_start`.
-    ends : (float, float)
-        The range of returns, as far as it is known; `bound="range"` needs it.
-    has_careful : bool
-        Whether there is a careful policy.
-    limits_noise : bool
-        Whether noise stops when it has cost too much.
-    varies : bool
-        Whether variations are played. Without a careful policy there are none.
+    least_return : float
+        The least possible return, minus infinity if it is unknown.
     """
 
     def __init__(
@@ -89,124 +63,44 @@ class Ledger:
         confidence: float = 0.95,
         loss: float | None = None,
         margin: float = 0.0,
-        bound: str = NORMAL,
-        ends: tuple[float, float] = NO_ENDS,
-        has_careful: bool = True,
-        limits_noise: bool = True,
-        varies: bool = True,
+        least_return: float = -math.inf,
     ) -> None:
         self.confidence = check_float(confidence, "confidence", 0.5, 1.0)
         if not confidence < 1:
             raise ConfigurationError(f"confidence={confidence}: give a probability below 1")
         self.loss = None if loss is None else check_float(loss, "loss", 0.0, math.inf)
         self.margin = check_float(margin, "margin", 0.0, math.inf)
-        self.bound = check_choice("bound", bound, BOUNDS)
-        if bound == RANGE and ends == NO_ENDS:
-            raise ConfigurationError(
-                'bound="range" needs the range of the rewards: give the agent '
-                "reward_range=(low, high)"
-            )
-        self.least_return = ends[0]
-        self.ends = ends if bound == RANGE else NO_ENDS
-        self.has_careful, self.limits_noise = has_careful, limits_noise
-        self.varies = varies and has_careful
-        self.counts = np.zeros(7, np.int64)
-        self.counts[TO_WARM] = check_int(episodes, "episodes", 2 * LEAST)
-        self.of_rule: Floats = np.zeros(N_NUMBERS)  # statistics of its exact episodes
-        self.of_noisy: Floats = np.zeros(N_NUMBERS)  # of the rule's episodes with noise
-        self.of_careful: Floats = np.zeros(N_NUMBERS)
-        self.of_varied: Floats = np.zeros(N_NUMBERS)  # of variations with noise
-        self.trial: Floats = np.zeros(N_NUMBERS)  # of the careful policy, late ones counting more
-        self.windows: Floats = np.zeros((N_WINDOWS, N_NUMBERS))  # of the learner's episodes
+        self.n_warm = check_int(episodes, "episodes", 2 * LEAST)
+        self.least_return = least_return
+        self.of_rule: Floats = np.zeros(3)
+        self.windows: Floats = np.zeros((N_WINDOWS, 3))  # of the agent; the first has all episodes
+        self.let_go = 0  # episodes after which the rule was let go, 0 if it is kept
 
     # --- who plays --------------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
         """Whether the rule is still in use, that is, has not been let go."""
-        return not self.counts[LET_GO]
+        return not self.let_go
 
     @property
-    def player(self) -> int:
-        """Code of who plays the current episode, or played the last one: RULE, NOISY, ..."""
-        return int(self.counts[PLAYER])
+    def n_returns(self) -> int:
+        """Number of episodes with a known return, of the rule and of the agent."""
+        return int(self.of_rule[N] + self.windows[0, N])
 
     @property
     def n_since(self) -> int:
-        """Number of episodes played since the warm start ended."""
-        return int(self.counts[PLAYED] - self.counts[WARMED])
+        """Number of these episodes since the warm start ended."""
+        return max(0, self.n_returns - self.n_warm)
 
-    def choose(self) -> None:
-        """If the current block is over, decide who plays the next one."""
-        counts, n_own = self.counts, float(self.windows[0, N])
-        if counts[LEFT] > 0:
-            return
+    def plays_rule(self) -> bool:
+        """Return whether the rule plays the next episode."""
         if not self.is_open:
-            counts[[PLAYER, LEFT]] = LEARNER, ENDLESS
-        elif counts[WARMED] < counts[TO_WARM]:
-            is_noisy = counts[WARMED] % 2 == 1 and self._affords_noise()
-            counts[[PLAYER, LEFT]] = (NOISY if is_noisy else RULE), 1
-        elif self.of_rule[N] < COMPARED * (n_own + self.of_careful[N] + self.of_varied[N]):
-            counts[[PLAYER, LEFT]] = RULE, 1
-        elif self.room() > 0.0 and self.room() >= self._next_cost():
-            counts[[PLAYER, LEFT]] = LEARNER, self._block()
-        elif counts[PLAYED] % 2 == 1 and self._affords_variation():
-            counts[[PLAYER, LEFT]] = VARIED, 1
-        else:
-            counts[[PLAYER, LEFT]] = (CAREFUL if self.tries_careful() else RULE), 1
-
-    def _affords_noise(self) -> bool:
-        """Return whether noisy episodes of the warm start have lost no more than allowed."""
-        n, mean = self.of_noisy[[N, MEAN]].tolist()
-        allowed = NOISE_LOSS * abs(self.of_rule[MEAN]) * self.counts[WARMED]
-        return not self.limits_noise or bool(n * (self.of_rule[MEAN] - mean) <= allowed)
-
-    def _affords_variation(self) -> bool:
-        """Return whether variations have lost no more than their share of the allowed loss."""
-        is_allowed = self.varies and self.allowed_loss > 0
-        allowed = VARIATION * self.allowed_loss * self.n_since
-        return is_allowed and self._lost_by(self.of_varied) <= allowed
-
-    def _lost_by(self, numbers: Floats) -> float:
-        """Return how much return was lost against the rule in the episodes of `numbers`."""
-        return float(numbers[N] * (self.of_rule[MEAN] - numbers[MEAN]))
-
-    def note_plan(self, plan: int) -> None:
-        """Halve the weight of the careful policy's past returns if its plan has changed.
-
-        `plan` is the number of the current plan.
-        """
-        if self.counts[PLAN] != plan:
-            self.counts[PLAN] = plan
-            self.trial[[N, SQUARES]] *= 0.5
-
-    def tries_careful(self) -> bool:
-        """Return whether the careful policy plays when the agent does not explore."""
-        n, mean = self.trial[[N, MEAN]].tolist()
-        if not self.has_careful or not n or not self.allowed_loss:
-            return self.has_careful and self.allowed_loss > 0
-        variance = self.of_rule[SQUARES] / self.of_rule[N]  # own outliers must not excuse losses
-        if self._lost_by(self.of_careful) > self.allowed_loss * self.n_since:
             return False
-        return bool(mean + ERRORS * math.sqrt(variance / n) >= self.of_rule[MEAN])
-
-    @property
-    def trusts_careful(self) -> bool:
-        """Whether the careful policy has earned more than the rule, with the stated confidence.
-
-        This is tested on its returns since the warm start. Its mean in the trial, where later
-        returns count more, must not be lower than the rule's either.
-        """
-        (n, mean, squares), (n_rule, of_rule, squares_of_rule) = (
-            numbers[: SQUARES + 1].tolist() for numbers in (self.of_careful, self.of_rule)
-        )
-        if min(n, n_rule) < LEAST or self.trial[MEAN] < of_rule:
-            return False
-        if self.bound == RANGE:
-            low = interval(self.of_careful, self.alpha, self.ends, self.bound)[0]
-            return bool(low >= self.upper_of_rule())
-        error = math.sqrt(squares / (n * (n - 1)) + squares_of_rule / (n_rule * (n_rule - 1)))
-        return bool(mean - of_rule > NormalDist().inv_cdf(self.confidence) * error)
+        if self.n_returns < self.n_warm or self.of_rule[N] < COMPARED * self.windows[0, N]:
+            return True
+        room = self.room()
+        return not (room > 0.0 and room >= self._next_cost())
 
     # --- the budget -------------------------------------------------------------------------------
 
@@ -222,73 +116,140 @@ class Ledger:
 
     def upper_of_rule(self) -> float:
         """Return U, the upper confidence bound of the rule's mean return at level 1 - alpha."""
-        return interval(self.of_rule, self.alpha, self.ends, self.bound)[1]
+        return interval(self.of_rule, self.alpha)[1]
 
     def room(self) -> float:
         """Return how much return exploring may still lose against the rule."""
-        upper, found = self.upper_of_rule(), self.allowed_loss * self.n_since
-        n_own, mean = self.windows[0, [N, MEAN]].tolist()
-        if n_own:
-            found -= n_own * (upper - mean)
-        for numbers in (self.of_careful, self.of_varied):
-            found -= max(0.0, self._lost_by(numbers))
-        return float(found)
-
-    def _block(self) -> int:
-        """Return how many episodes the agent plays before the next choice."""
-        return 1 + int(BLOCK * self.windows[0, N])
+        n_own, mean = self.windows[0, :SQUARES].tolist()
+        lost = n_own * (self.upper_of_rule() - mean) if n_own else 0.0
+        return self.allowed_loss * self.n_since - lost
 
     def _next_cost(self) -> float:
-        """Return the estimated cost of the agent's next block, from its mean return so far."""
-        n_own, mean = self.windows[0, [N, MEAN]].tolist()
+        """Return the reserve for the agent's first episode, later its mean cost so far."""
+        n_own, mean = self.windows[0, :SQUARES].tolist()
         if not n_own:
             of_rule = float(self.of_rule[MEAN])
             return min(FIRST * abs(of_rule), of_rule - self.least_return)
-        return float(self._block() * max(0.0, self.upper_of_rule() - mean))
+        return max(0.0, self.upper_of_rule() - float(mean))
 
     # --- the test ---------------------------------------------------------------------------------
 
-    def credit(self, returns: Iterable[float]) -> None:
-        """Add the returns of finished episodes, and test whether to let go of the rule."""
-        counts, player = self.counts, self.player
-        for value in map(float, returns):
-            if not self.is_open:
-                return  # the agent plays alone
-            counts[[LEFT, PLAYED]] += -1, 1
-            counts[WARMED] += counts[WARMED] < counts[TO_WARM]
-            if player == RULE:
-                add_sample(self.of_rule, value, self.alpha, self.ends)
-            elif player == NOISY:
-                add_sample(self.of_noisy, value, self.alpha, NO_ENDS)
-            elif player == VARIED:
-                add_sample(self.of_varied, value, self.alpha, NO_ENDS)
-            elif player == CAREFUL:
-                add_sample(self.of_careful, value, self.alpha, self.ends)
-                add_sample(self.trial, value, self.alpha, NO_ENDS)
-            elif player == LEARNER:
-                self._add_to_windows(value)
-                if self._is_better():
-                    counts[LET_GO] = counts[PLAYED]
-
-    def _add_to_windows(self, value: float) -> None:
+    def credit(self, value: float, by_rule: bool) -> None:
+        """Add the return of an episode, and test whether to let go of the rule."""
+        if not self.is_open:
+            return
+        if by_rule:
+            add_sample(self.of_rule, value)
+            return
         n_before = self.windows[0, N]
-        for j in range(N_WINDOWS):
+        for j, window in enumerate(self.windows):
             if j and n_before < 2 ** (4 + j):
                 break
-            add_sample(self.windows[j], value, self._share(j), self.ends)
+            add_sample(window, value)
+        if self._is_better():
+            self.let_go = self.n_returns
 
     def _is_better(self) -> bool:
         """Return whether the agent is at least as good as the rule, with the stated confidence."""
         if self.of_rule[N] < LEAST:
             return False
         needed = self.upper_of_rule() - self.margin
-        for j, window in enumerate(self.windows):
-            if window[N] < LEAST:
-                break
-            if interval(window, self._share(j), self.ends, self.bound)[0] >= needed:
-                return True
-        return False
+        return any(
+            window[N] >= LEAST and interval(window, self._share(j))[0] >= needed
+            for j, window in enumerate(self.windows)
+        )
 
     def _share(self, j: int) -> float:
         """Return the error probability of window j. These sum to alpha over all windows."""
         return self.alpha / ((j + 1) * (j + 2))
+
+    # --- words and files --------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, str]:
+        """Return {label: text}: what was earned, the budget and the test."""
+        room = self.room()
+        left = f"{plain(room)} is left" if room >= 0 else f"{plain(-room)} more than that was lost"
+        loss = f"{plain(self.allowed_loss)} of the return per episode since the warm start; {left}"
+        return {
+            "rule": _earned(self.of_rule),
+            "agent": _earned(self.windows[0]) + ("" if self.is_open else ", until then"),
+            "allowed loss": loss if self.is_open else "not limited: the rule was let go",
+            "let go": self._missing()
+            if self.is_open
+            else f"after {self.let_go:,} episodes, with confidence {self.confidence:g}",
+        }
+
+    def _missing(self) -> str:
+        """Return text on what the test still lacks before the rule is let go."""
+        low = interval(self.windows[0], self._share(0))[0]
+        needed = self.upper_of_rule() - self.margin
+        if not math.isfinite(low + needed):
+            return "not yet: too few episodes of the agent or of the rule"
+        return (
+            f"not yet: the lower bound of the agent's mean return is {plain(low)}, and must reach "
+            f"{plain(needed)}, the upper bound of the rule's"
+            + (" minus margin" if self.margin else "")
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return options and statistics to save, as JSON values."""
+        options = ("confidence", "loss", "margin")
+        return {
+            "options": {name: getattr(self, name) for name in options},
+            "n_warm": self.n_warm,
+            "let_go": self.let_go,
+            "of_rule": self.of_rule.tolist(),
+            "windows": self.windows.tolist(),
+        }
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Restore saved statistics. Raise ValueError if they are invalid."""
+        n_warm, let_go = kept["n_warm"], kept["let_go"]
+        of_rule, windows = (np.array(kept[name], np.float64) for name in ("of_rule", "windows"))
+        for array, shape in ((of_rule, self.of_rule.shape), (windows, self.windows.shape)):
+            if array.shape != shape or not np.isfinite(array).all():
+                raise ValueError("the statistics of the guide are invalid")
+            if (array[..., [N, SQUARES]] < 0).any():
+                raise ValueError("the statistics of the guide are invalid")
+        for n in (n_warm, let_go):
+            if type(n) is not int or not 0 <= n <= MOST:
+                raise ValueError("the episodes of the guide are invalid")
+        self.n_warm, self.let_go, self.of_rule, self.windows = n_warm, let_go, of_rule, windows
+
+
+def half_width(n: float, deviation: float, alpha: float) -> float:
+    """Return half the width of the confidence interval after n samples; infinite for the first few.
+
+    `deviation` is the standard deviation of the samples, with the divisor n.
+
+    >>> [round(half_width(n, 1.0, 0.05), 3) for n in (5, 50, 500, 5000)]
+    [inf, 0.482, 0.139, 0.048]
+    """
+    if n < 2:
+        return math.inf
+    ratio = math.exp(math.log((n + PRIOR) / (PRIOR * alpha * alpha)) / n)
+    room = 1.0 - ratio * PRIOR / (n + PRIOR)
+    return deviation * math.sqrt((ratio - 1.0) / room) if room > 0 else math.inf
+
+
+def interval(numbers: Floats, alpha: float) -> tuple[float, float]:
+    """Return (low, high), the confidence interval of the mean."""
+    n, mean, squares = numbers.tolist()
+    half = half_width(n, math.sqrt(squares / n) if n else 0.0, alpha)
+    return mean - half, mean + half
+
+
+def add_sample(numbers: Floats, value: float) -> None:
+    """Add a sample to `numbers`, which holds the statistics N, MEAN and SQUARES."""
+    n, mean, squares = numbers.tolist()
+    away = value - mean
+    mean += away / (n + 1.0)
+    numbers[:] = n + 1.0, mean, squares + away * (value - mean)
+
+
+def _earned(numbers: Floats) -> str:
+    n, mean, squares = numbers.tolist()
+    if not n:
+        return "has not played"
+    error = math.sqrt(squares) / n
+    return f"mean return {plus_minus(mean, error)} in {int(n):,} episodes"

@@ -113,10 +113,9 @@ class Pauses:
         stops = np.array(self.stops[: len(self.policy_values)], np.int64)
         n_clipped = self.agent.n_clipped - self.n_clipped_before
         by_rule = np.array(self.log.rule_episodes, np.int64)
-        careful = np.array(self.log.careful_episodes, np.int64)
         return History(
             returns, n_balls, self.agent, stops, np.array(self.policy_values), n_steps, n_clipped,
-            by_rule, self.log.let_go, careful,
+            by_rule, self.log.let_go,
         )  # fmt: skip
 
 

@@ -54,9 +54,8 @@ class LearnedPolicy(ABC):
     ) -> tuple[Any, NDArray[np.int64]]:
         """Return the greedy action, with Stable-Baselines3's signature. Learning is not affected.
 
-        After a warm start, the action is that of the rule or of the careful policy until the rule
-        is let go, see `Agent.warm_start`. Gymnasium's vector environments must use
-        `AutoresetMode.SAME_STEP`.
+        After a warm start, the action is that of the rule until the rule is let go, see
+        `Agent.warm_start`. Gymnasium's vector environments must use `AutoresetMode.SAME_STEP`.
 
         Parameters
         ----------

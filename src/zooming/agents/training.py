@@ -21,11 +21,11 @@ from zooming.agents import seeds
 from zooming.agents.agent import Agent
 from zooming.agents.clipping import warn_of_clipping
 from zooming.agents.env_facts import reset, take_step
-from zooming.agents.guided import Guided
 from zooming.agents.history import History, Log
 from zooming.agents.many import accepts
 from zooming.agents.pauses import Callback, Pauses
 from zooming.agents.stepping import can_step_on, start, step_on
+from zooming.agents.warm_start import Guided
 from zooming.envs.compiled import CompiledEnv, find_compiled, find_fusible
 from zooming.errors import ConfigurationError
 from zooming.kernels.crossing import Crossing
