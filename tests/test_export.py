@@ -385,7 +385,21 @@ def test_a_policy_of_one_action_has_no_comparison(tmp_path):
     agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
     tree = decision_tree(agent)
     assert (len(tree.axis), tree.depth, len(tree.actions)) == (0, 0, 1)
-    assert "_roots[5]" in agent.export(tmp_path / "policy.h").read_text()
+    with pytest.warns(UserWarning, match="AdaptiveQ has not learned from any episode yet"):
+        assert "_roots[5]" in agent.export(tmp_path / "policy.h").read_text()
+
+
+def test_an_untrained_agent_warns_on_export(tmp_path):
+    agent = zooming.Auto(gym.make("zooming/Pricing-v0"), seed=0)
+    with pytest.warns(
+        UserWarning, match=r"Auto has not .*; call agent.learn\(episodes\) first"
+    ) as at:
+        agent.export(tmp_path / "policy.py")
+    assert at[0].filename == __file__
+    with pytest.warns(UserWarning, match="has not learned from any episode yet"):
+        agent.explain(episodes=0).export(tmp_path / "rules.py")
+    agent.learn(2)
+    agent.export(tmp_path / "policy.py")  # a warning would be an error
 
 
 def test_what_cannot_be_exported_is_refused_and_nothing_is_written(tmp_path, agents, monkeypatch):

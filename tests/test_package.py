@@ -264,7 +264,9 @@ def test_commands_in_the_documentation_run(page):
         elif program == "zooming":
             if words[0] in ("audit", "export", "explain", "show"):
                 for file in (word for word in words if word.endswith(".zoom")):
-                    zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).save(file)
+                    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+                    agent.learn(1)
+                    agent.save(file)
             cli.main([*words, *SMALLER[words[0]]])
         elif program == "python":
             assert (ROOT / words[0]).parent == ROOT / "examples", (

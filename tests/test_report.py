@@ -302,6 +302,21 @@ def test_a_tuning_has_a_page_too(tmp_path):
 
 
 @pytest.mark.process
+def test_a_panel_of_memory_with_nothing_to_compare_is_left_out(opened, collected, tmp_path):
+    data = copy.deepcopy(collected)
+    first = data["problems"][0]
+    first["agents"] = [{**first["agents"][0], "seeds": first["agents"][0]["seeds"][:1]}]
+    (tmp_path / "report.html").write_text(render_page(data))
+    page = opened(1000, 800, tmp_path)
+    assert not page.locator("#memory").is_visible()
+    page.locator("#problem-choice").select_option("1")
+    assert page.locator("#memory").is_visible()
+    assert len(page.evaluate("document.getElementById('memory').data")) == 3
+    page.locator("#problem-choice").select_option("0")
+    assert not page.locator("#memory-caption").is_visible()
+
+
+@pytest.mark.process
 def test_the_page_of_a_tuning_shows_what_was_tried(opened, collected, tmp_path):
     data = copy.deepcopy(collected)
     tried = {

@@ -9,8 +9,7 @@ import pytest
 import zooming
 from zooming.agents.visit_shares import spread_visits
 from zooming.app import cli
-from zooming.app.show.page_data import collect
-from zooming.app.show.show_command import render
+from zooming.app.show.policy_page import collect, render
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
 pytestmark = pytest.mark.process
@@ -121,12 +120,14 @@ def test_a_click_on_the_map_moves_two_axes(agents, opened):
     page = opened("two", width=390)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     box = page.locator("#map").bounding_box()
+    area = page.evaluate("mapArea")
     for share in (0.3, 0.6, 0.8):
         page.mouse.click(box["x"] + share * box["width"], box["y"] + 0.5 * box["height"])
         box = page.locator("#map").bounding_box()
         at, _ = state(page)
         assert at[0] == pytest.approx(
-            -20 + 60 * (share * box["width"] - 46) / (box["width"] - 54), abs=0.3
+            -20 + 60 * (share * box["width"] - area["left"]) / (area["right"] - area["left"]),
+            abs=0.3,
         )
         assert number(page, "#action") == played(agents["two"], page)
 
@@ -165,6 +166,72 @@ def test_names_are_shown_as_text(agents, browser, tmp_path):
     assert page.evaluate("window.hacked") is None
     assert page.locator("h1").inner_text() == EVIL
     page.close()
+
+
+def test_the_page_forbids_the_network_and_any_code_but_its_own(agents, browser, tmp_path):
+    planted = (
+        "<script>window.hacked = 1</script><img src='https://example.com/x' "
+        "onerror='window.hacked = 2'><p style='position:fixed' onclick='1'>text</p>"
+        "<iframe src='data:text/html,x'></iframe><base href='https://example.com/'>"
+    )
+    page, refused, asked = browser.new_page(), [], []
+    page.on("console", lambda message: refused.append(message.text))
+    page.on("requestfinished", lambda request: asked.append(request.url))
+    html = render(collect(agents["one"], 1)).replace("<main>", planted + "<main>")
+    (tmp_path / "page.html").write_text(html)
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_timeout(100)
+    assert page.evaluate("window.hacked") is None
+    assert all(url.startswith("file:") for url in asked)
+    assert sum("Content Security Policy" in text for text in refused) >= 5
+    assert page.locator("#action").inner_text().startswith("action[0] = ")  # our own code runs
+    page.close()
+
+
+class Machine(gym.Env):
+    """Run or repair: a state of one axis and two actions."""
+
+    observation_space = gym.spaces.Box(0.0, 10.0, (1,), np.float64)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.age = self.np_random.uniform(0.0, 10.0, 1)
+        return self.age, {}
+
+    def step(self, action):
+        reward = 0.4 if action else 1.0 - self.age[0] / 10.0
+        self.age = np.zeros(1) if action else np.minimum(self.age + 2.0, 10.0)
+        return self.age, float(reward), False, False, {}
+
+
+def test_a_discrete_action_is_drawn_at_its_values(browser, tmp_path):
+    agent = zooming.AdaptiveQ(Machine(), horizon=1, seed=0)
+    agent.learn(300)
+    page = browser.new_page()
+    page.goto(agent.show(tmp_path / "page.html", episodes=0).resolve().as_uri())
+    area = page.evaluate("mapArea")
+    assert (area["up"], area["across"]) == ([0, 1], [0, 2, 4, 6, 8, 10])
+    assert page.evaluate("ticks(-0.5, 2.5, true, 6)") == [0, 1, 2]
+    assert page.evaluate("ticks(-0.06, 1.06, false, 4)") == [0, 0.5, 1]
+    assert page.evaluate("ticks(1.83, 2.03, false, 1)") == [1.9, 2]
+    assert page.evaluate("ticks(3, 3, false, 5)") == [3]
+    assert not page.locator("#step").is_visible()  # an episode has one step
+    assert page.locator("#alternatives").is_visible()
+    page.close()
+
+
+def test_an_agent_shows_itself_and_goes_on_as_if_it_had_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one, other = (zooming.AdaptiveQ(Machine(), horizon=3, seed=0) for _ in range(2))
+    one.learn(20)
+    assert str(one.show()) == "policy.html"
+    assert "AdaptiveQ on Machine after 20 episodes" in (tmp_path / "policy.html").read_text()
+    one.learn(20)
+    other.learn(40)
+    assert (one.partition(0).q_value == other.partition(0).q_value).all()
+    with pytest.raises(zooming.ConfigurationError, match=r"a name that ends in \.html"):
+        one.show("policy.txt")
 
 
 def test_the_page_is_beside_the_agent_by_default(agents, tmp_path, capsys):

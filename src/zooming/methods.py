@@ -13,6 +13,7 @@ from zooming.upper import bind
 METHODS = {
     "LearnedPolicy.export": ("zooming.export.write", "export_policy"),
     "LearnedPolicy.explain": ("zooming.export.explain", "explain_step"),
+    "LearnedPolicy.show": ("zooming.app.show.policy_page", "show"),
     "Pauses.value_policy": ("zooming.analysis.evaluate", "value_at_pause"),
     "Agent.learn_from": ("zooming.logs.learn", "learn_from"),
     "Agent.to_log": ("zooming.logs.record", "to_log"),

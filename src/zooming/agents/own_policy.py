@@ -1,4 +1,4 @@
-"""The own policy of an agent that a rule still guides: refuse to export it, or warn."""
+"""Policies that are not ready: those that a rule still guides, and untrained ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from zooming.errors import ConfigurationError
+from zooming.validation import count_own_frames
 
 
 def check_let_go(agent: Any) -> None:
@@ -17,6 +18,17 @@ def check_let_go(agent: Any) -> None:
             "Export rules that come close to what predict plays, agent.explain().export(path); or "
             "set agent.guide = None to export the agent's own policy, which was not shown to be as "
             "good: compare zooming.evaluate(agent) before and after that"
+        )
+
+
+def warn_untrained(agent: Any) -> None:
+    """Warn if a policy is to be exported before the agent has learned anything."""
+    if agent.n_episodes == 0 and agent.n_balls:
+        warnings.warn(
+            f"{type(agent).__name__} has not learned from any episode yet, so the file will hold "
+            "the guess that it begins with; call agent.learn(episodes) first",
+            UserWarning,
+            stacklevel=count_own_frames(),
         )
 
 

@@ -256,3 +256,4 @@ class LearnedPolicy(ABC):
 
     export = UpperMethod()
     explain = UpperMethod()
+    show = UpperMethod()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from zooming import notebook
+from zooming.agents.own_policy import warn_untrained
 from zooming.errors import ConfigurationError
 from zooming.export.decision_tree import tree_of
 from zooming.export.forms import head_of
@@ -199,6 +200,7 @@ class Rules:
                 f"the rules lack {count_noun(len(missing), 'step')}, for example step "
                 f"{missing[0]}; explain all steps: agent.explain().export(path)"
             )
+        warn_untrained(self.policy.agent)
         axes = self.policy.agent.axes
         boxes = []
         for step in self.steps:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zooming.agents.files import write_atomically
-from zooming.agents.own_policy import check_let_go
+from zooming.agents.own_policy import check_let_go, warn_untrained
 from zooming.errors import ConfigurationError
 from zooming.export.action_grid import action_grid
 from zooming.export.c_header import c_header
@@ -65,6 +65,11 @@ def export_policy(
         If the ending is unknown, the agent has no partition, the format cannot express its policy,
         or the rule of a warm start is still in use. Nothing is written.
 
+    Warns
+    -----
+    UserWarning
+        If the agent has not learned from any episode yet.
+
     Examples
     --------
     >>> import gymnasium as gym, tempfile, zooming
@@ -86,7 +91,11 @@ def export_policy(
             f"{path}: Python cannot import a policy from a file of this name; choose another one"
         )
     check_let_go(agent)
-    form = agent if isinstance(agent, PolicyForm) else policy_form(agent)
+    if isinstance(agent, PolicyForm):
+        form = agent
+    else:
+        form = policy_form(agent)
+        warn_untrained(agent)
     text = {
         ".py": lambda: python_module(form),
         ".json": lambda: json_document(form),

@@ -137,7 +137,9 @@ function curves(problem) {
     marker: { color: agent.color, symbol: SYMBOLS[i % SYMBOLS.length], size: 7, opacity: 0.65 },
     hovertemplate: `%{x:,} balls, ${solved ? "regret %{y:,.1f}" : "mean return %{y:.4g}"}<extra>${escapeHtml(agent.name)}</extra>`,
   }));
-  Plotly.react("memory", points, layout("active balls at the end", solved ? "realized regret R(K)" : objective), CONFIG);
+  const memories = new Set(points.flatMap((one) => one.x));
+  at("memory").parentElement.hidden = memories.size < 2;  // nothing to compare
+  if (memories.size > 1) Plotly.react("memory", points, layout("active balls at the end", solved ? "realized regret R(K)" : objective), CONFIG);
 }
 
 function legend(problem) {

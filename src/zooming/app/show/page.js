@@ -12,6 +12,7 @@ let step = 0;
 let x = DATA.start.slice();
 let episode = DATA.episodes.length ? 0 : -1; // -1: the state was moved by hand
 let place = 0;
+let mapArea = null; // where the map was drawn last
 
 // --- what the policy says --------------------------------------------------------------------
 
@@ -114,13 +115,13 @@ function shade(share) {
     .join(",") + ")";
 }
 
-function spanOf(values) {
+function spanOf(values, isWhole = false) { // an integer covers 1/2 to each side
   const low = Math.min(...values), high = Math.max(...values);
-  const margin = high > low ? 0.06 * (high - low) : 0.5;
+  const margin = high > low && !isWhole ? 0.06 * (high - low) : 0.5;
   return [low - margin, high + margin];
 }
 
-function brush(canvas) {
+function brush(canvas, spans) { // room for the labels of the vertical axis is on the left
   const ratio = window.devicePixelRatio || 1;
   const width = canvas.clientWidth, height = width * canvas.dataset.height / canvas.dataset.width;
   canvas.width = width * ratio;
@@ -129,7 +130,31 @@ function brush(canvas) {
   pen.scale(ratio, ratio);
   pen.clearRect(0, 0, width, height);
   pen.font = "12px system-ui, sans-serif";
-  return {pen, left: 46, right: width - 8, top: 8, bottom: height - 34};
+  const area = {pen, width, right: width - 8, top: 8, bottom: height - 34};
+  area.across = ticks(...spans[0], Math.max(2, Math.floor(width / 70)));
+  area.up = ticks(...spans[1], Math.max(2, Math.floor((area.bottom - area.top) / 32)));
+  area.left = 26 + Math.ceil(Math.max(...area.up.map((value) => pen.measureText(tickText(value)).width)));
+  return area;
+}
+
+function ticks(low, high, isWhole, most) { // round numbers from `low` to `high`
+  if (!(high > low)) return [low];
+  let by = isWhole ? 1 : 10 ** Math.floor(Math.log10((high - low) / most));
+  for (let k = 0; (high - low) / by > most && k < 60; k += 1) by *= k % 3 === 1 ? 2.5 : 2;
+  const found = [];
+  for (let k = Math.ceil(low / by); k * by <= high; k += 1) found.push(Number((k * by).toPrecision(12)));
+  return found.length < 2 && !isWhole ? ticks(low, high, isWhole, 2 * most) : found;
+}
+
+function tickText(value) {
+  return value !== 0 && Math.abs(value) < 1e-4 ? text(value)
+    : value.toLocaleString("en", {maximumSignificantDigits: 6});
+}
+
+function shortened(pen, name, width) {
+  let shown = name;
+  while (shown && pen.measureText(shown + "…").width > width) shown = shown.slice(0, -1);
+  return pen.measureText(name).width <= width ? name : shown + "…";
 }
 
 function mapped(value, low, high, first, last) {
@@ -142,18 +167,29 @@ function frame(area, names, spans) {
   pen.lineWidth = 1;
   pen.strokeRect(left, top, right - left, bottom - top);
   pen.fillStyle = "#555";
-  pen.textAlign = "left";
-  pen.fillText(text(spans[0][0]), left, bottom + 14);
-  pen.textAlign = "right";
-  pen.fillText(text(spans[0][1]), right, bottom + 14);
-  pen.fillText(text(spans[1][1], 3), left - 4, top + 10);
-  pen.fillText(text(spans[1][0], 3), left - 4, bottom);
+  pen.beginPath();
   pen.textAlign = "center";
-  pen.fillText(names[0], (left + right) / 2, bottom + 28);
+  for (const value of area.across) {
+    const px = mapped(value, ...spans[0], left, right), shown = tickText(value);
+    const half = pen.measureText(shown).width / 2;
+    pen.moveTo(px, bottom);
+    pen.lineTo(px, bottom + 4);
+    pen.fillText(shown, Math.min(px, area.width - half), bottom + 16);
+  }
+  pen.fillText(shortened(pen, names[0], right - left), (left + right) / 2, bottom + 30);
+  pen.textAlign = "right";
+  for (const value of area.up) {
+    const py = mapped(value, ...spans[1], bottom, top);
+    pen.moveTo(left - 4, py);
+    pen.lineTo(left, py);
+    pen.fillText(tickText(value), left - 6, Math.max(top + 8, py + 4));
+  }
+  pen.stroke();
+  pen.textAlign = "center";
   pen.save();
   pen.translate(12, (top + bottom) / 2);
   pen.rotate(-Math.PI / 2);
-  pen.fillText(names[1], 0, 0);
+  pen.fillText(shortened(pen, names[1], bottom - top), 0, 0);
   pen.restore();
 }
 
@@ -163,15 +199,17 @@ function reach(i) { // of a state axis; an integer covers 1/2 to each side
 }
 
 function drawMap() {
-  const area = brush(at("map"));
+  const cells = DATA.steps[step], action = DATA.action[0];
+  const played = cells.action.map((one) => one[0]);
+  const ends = action.values ? action.values : played; // few values are all drawn
+  const actions = spanOf(ends, action.is_whole);
+  const across = reach(0), up = N_STATE === 1 ? actions : reach(1);
+  const areWhole = [DATA.state[0].is_whole, N_STATE === 1 ? action.is_whole : DATA.state[1].is_whole];
+  const area = brush(at("map"), [[...across, areWhole[0]], [...up, areWhole[1]]]);
   const {pen, left, right, top, bottom} = area;
-  const cells = DATA.steps[step];
-  const played = cells.action.map((action) => action[0]);
-  const actions = spanOf(played);
-  const across = reach(0);
+  mapArea = area;
   const toX = (value) => mapped(value, ...across, left, right);
   const side = (value, fallback) => value === null ? fallback : value;
-  const up = N_STATE === 1 ? actions : reach(1);
   const toY = (value) => mapped(value, ...up, bottom, top);
   if (DATA.policy) drawMixed(area, actions);
   else cells.low.forEach((low, k) => {
@@ -199,10 +237,10 @@ function drawMap() {
     pen.arc(toX(x[0]), toY(x[1]), 6, 0, 7);
   }
   pen.stroke();
-  const name = N_STATE === 1 ? DATA.action[0].name : DATA.state[1].name;
+  const name = N_STATE === 1 ? action.name : DATA.state[1].name;
   frame(area, [DATA.state[0].name, name], [across, up]);
-  const key = N_STATE === 1 ? "" : "Color: " + DATA.action[0].name + " from " +
-    text(Math.min(...played)) + " (dark) to " + text(Math.max(...played)) + " (light). ";
+  const key = N_STATE === 1 ? "" : "Color: " + action.name + " from " + text(Math.min(...ends)) +
+    " (dark) to " + text(Math.max(...ends)) + " (light). ";
   at("map-caption").textContent = key + "Click, or focus it and use the arrow keys.";
 }
 
@@ -225,14 +263,14 @@ function drawMixed({pen, left, right, top, bottom}, actions) { // a policy that 
 
 function drawBars(balls, chosen) {
   const canvas = at("bars");
-  canvas.hidden = DATA.action.length > 1 ||
+  canvas.hidden = DATA.action.length > 1 || // an infinite end cannot be drawn
     balls.some((ball) => ball.low[0] === null || ball.high[0] === null);
   if (canvas.hidden) return;
-  const area = brush(canvas);
-  const {pen, left, right, top, bottom} = area;
   const across = [Math.min(...balls.map((ball) => ball.low[0])),
     Math.max(...balls.map((ball) => ball.high[0]))];
   const up = spanOf(balls.map((ball) => ball.q));
+  const area = brush(canvas, [[...across, DATA.action[0].is_whole], [...up, false]]);
+  const {pen, left, right, top, bottom} = area;
   for (const ball of balls) {
     const x0 = mapped(ball.low[0], ...across, left, right);
     const x1 = mapped(ball.high[0], ...across, left, right);
@@ -275,8 +313,8 @@ function update() {
   at("support").textContent = visits === null ? "unknown" : "about " +
     Math.round(visits).toLocaleString("en") + " visits of this action near this state, in " +
     DATA.n_episodes.toLocaleString("en") + " episodes";
-  at("alternatives").hidden = balls.length === 0;
-  if (balls.length) {
+  at("alternatives").hidden = balls.length < 2;
+  if (balls.length > 1) {
     const rows = at("rows");
     rows.replaceChildren();
     for (const ball of balls.slice(0, MOST_ROWS)) {
@@ -355,9 +393,11 @@ function begin() {
   if (balls) at("entries").textContent = "Each row is a " + balls.noun + " of actions near this " +
     "state. The visits are those of this step.";
   slider("step", "step", 0, DATA.horizon - 1, 1, (value) => { step = value; episode = -1; });
+  at("step").parentElement.hidden = DATA.horizon === 1;
   DATA.state.forEach((axis, i) => {
     const by = axis.is_whole ? 1 : (axis.high - axis.low) / 200;
     slider("state-" + i, axis.name, axis.low, axis.high, by, (value) => moveTo(i, value));
+    at("state-" + i).parentElement.hidden = axis.low === axis.high;
     at("state-" + i).step = axis.is_whole ? 1 : "any"; // states between the ticks stay as they are
     at("state-" + i).addEventListener("keydown", (event) => {
       const way = {ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1}[event.key];
@@ -369,7 +409,7 @@ function begin() {
   });
   cells(at("head"), [...DATA.action.map((axis) => axis.name), "value", "visits"]);
   at("map").addEventListener("click", (event) => {
-    const {left, right, top, bottom} = brush(at("map"));
+    const {left, right, top, bottom} = mapArea;
     moveTo(0, mapped(event.offsetX, left, right, ...reach(0)));
     if (N_STATE > 1) moveTo(1, mapped(event.offsetY, bottom, top, ...reach(1)));
     update();

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 
-from zooming.agents import files
-from zooming.app.pages import fill_page
-from zooming.app.show.page_data import collect
+from zooming.app.show.policy_page import show
 from zooming.app.targets import Target, one_target
 from zooming.errors import ConfigurationError
-from zooming.validation import check_int
 
 
 def show_file(
@@ -41,22 +38,9 @@ def show_file(
 
     if set and env is None:
         raise ConfigurationError("--set requires --env")
-    path = Path(one_target(target, out) or Path(file).with_suffix(".html"))
-    if path.suffix not in (".html", ".htm"):
-        raise ConfigurationError(f"{path}: give the page a name that ends in .html")
-    check_int(episodes, "episodes", 0, 1000)
-    try:
-        files.writable_path(path)
-    except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}") from error
     agent = zooming.load(
         file, None if env is None else problem_named(env, settings_from(set)).make()
     )
-    page = render(collect(agent, episodes))
-    files.write_atomically(path, page.encode())
-    print(f"{path}: {len(page):,} bytes; open it in a browser")
-
-
-def render(data: dict[str, Any]) -> str:
-    """Return the HTML of the data from `collect`. Strings are inserted as data, never as markup."""
-    return fill_page("zooming.app.show", data)
+    path = one_target(target, out) or Path(file).with_suffix(".html")
+    page = show(agent, path, episodes=episodes)
+    print(f"{page}: {page.stat().st_size:,} bytes; open it in a browser")

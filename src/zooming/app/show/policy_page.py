@@ -1,14 +1,18 @@
-"""Collect the data of the page of a policy, as JSON values."""
+"""Write a policy as one HTML page, on which a person moves the state and sees the action."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from zooming.agents import files
 from zooming.agents.env_facts import reset, take_step
 from zooming.agents.own_policy import own_policy
 from zooming.agents.visit_shares import spread_visits
+from zooming.app.pages import fill_page
 from zooming.errors import ConfigurationError
 from zooming.export.evidence import gather, weigh
 from zooming.export.forms import about, recommended
@@ -17,9 +21,61 @@ from zooming.export.regions import Regions, policy_regions, volumes, whole_state
 from zooming.export.write import policy_form
 from zooming.spaces.flatten import INTERVAL
 from zooming.spaces.masks import has_mask
-from zooming.validation import Floats
+from zooming.spaces.names import printable_names
+from zooming.validation import Floats, check_int
 
+FEW_VALUES = 12  # of an action axis: the page draws all of them, played or not
 MOST_BALLS = 20_000  # of all steps together; beyond it the alternatives are left out
+
+
+def show(agent: Any, path: str | os.PathLike[str] = "policy.html", *, episodes: int = 10) -> Path:
+    """Write an HTML page on which a person moves the state and sees what the policy does.
+
+    The page is one file. It works without a network.
+
+    Parameters
+    ----------
+    agent : Agent
+        The agent.
+    path : str or PathLike, default "policy.html"
+        The file, which ends in `.html`. Open it in a browser.
+    episodes : int, default 10
+        Episodes of the policy to step through, at most 1,000. They need the agent's environment.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is wrong, or nothing can be written there.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, tempfile, zooming
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(100)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     agent.show(f"{folder}/oil.html").name
+    'oil.html'
+    """
+    path = Path(path)
+    if path.suffix not in (".html", ".htm"):
+        raise ConfigurationError(f"{path}: give the page a name that ends in .html")
+    check_int(episodes, "episodes", 0, 1000)
+    try:
+        files.writable_path(path)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}") from error
+    files.write_atomically(path, render(collect(agent, episodes)).encode())
+    return path
+
+
+def render(data: dict[str, Any]) -> str:
+    """Return the HTML of the data from `collect`. Strings are inserted as data, never as markup."""
+    return fill_page("zooming.app.show", data)
 
 
 def collect(agent: Any, episodes: int) -> dict[str, Any]:
@@ -32,7 +88,7 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
     if getattr(agent, "is_guided", False):
         title += f". Own policy of the agent; the rule of its warm start {agent.guide.words()}"
     agent = own_policy(agent)
-    axes, n_state = agent.axes, agent.axes.n_state
+    axes, n_state, names = agent.axes, agent.axes.n_state, printable_names(agent.axes.names)
     with_balls = agent.n_balls <= MOST_BALLS
     steps, start = [], np.zeros(n_state)
     corners = _Corners()
@@ -63,7 +119,7 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
         "policy": _interpolation(agent),
         "state": [
             {
-                "name": axes.names[i],
+                "name": names[i],
                 "low": float(first[i] + 0.5 * whole[i]),
                 "high": float(last[i] - 0.5 * whole[i]),
                 "is_whole": bool(whole[i]),
@@ -71,7 +127,11 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
             for i in range(n_state)
         ],
         "action": [
-            {"name": axes.names[i], "is_whole": axes.kinds[i] != INTERVAL}
+            {
+                "name": names[i],
+                "is_whole": axes.kinds[i] != INTERVAL,
+                "values": _few_values(axes[i]),
+            }
             for i in range(n_state, len(axes))
         ],
         "start": start.tolist(),
@@ -79,6 +139,12 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
         "steps": steps,
         "episodes": played,
     }
+
+
+def _few_values(axis: Any) -> list[float] | None:
+    """Return the first and last value of an axis with few values, else None."""
+    is_few = axis.kind != INTERVAL and axis.high - axis.low < FEW_VALUES
+    return [axis.low, axis.high] if is_few else None
 
 
 class _Corners:
