@@ -370,6 +370,7 @@ def test_the_status_warns_of_a_horizon_that_cuts_episodes_off(tmp_path):
     assert "zooming/Oil-v0 states up to 5 steps" in found
     agent.save(tmp_path / "agent.zoom")
     assert short_horizon(zooming.load(tmp_path / "agent.zoom")) == [found]
+    assert agent.status()["horizon"].startswith("2 steps; the environment went on")
     slow = zooming.Planner(gym.make("zooming/Oil-v0"), horizon=2, seed=0)
     slow.learn(30, driver="python")
     assert short_horizon(slow) == [found]

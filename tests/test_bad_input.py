@@ -395,7 +395,8 @@ def test_learning_stops_at_a_bad_state_of_a_plain_environment(kind, bad, step):
 @EVERY_AGENT
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 2.0, -0.5])
 def test_learning_stops_at_a_bad_reward_of_a_plain_environment(kind, bad):
-    agent = AGENTS[kind](Drift(flaw=spoil_reward(1, bad)), horizon=3, seed=0)
+    flawed, paid = Drift(flaw=spoil_reward(1, bad)), (0.0, 1.0)
+    agent = AGENTS[kind](flawed, horizon=3, reward_range=paid, seed=0)
     with pytest.raises(
         zooming.TransitionError,
         match=rf"Drift, step 1: reward {bad} is outside the reward range \[0.0, 1.0\]",
@@ -832,3 +833,9 @@ def test_an_agent_of_ones_own_may_keep_options_to_itself_and_has_its_misspelled_
         zooming.ConfigurationError, match="Mine has no option 'sed'; did you mean 'seed'"
     ):
         Mine(env, mine=3, sed=1)
+
+
+def test_predict_names_the_option_for_the_step():
+    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    with pytest.raises(TypeError, match="predict has no option 'step': give state="):
+        agent.predict([0.5], step=2)

@@ -222,11 +222,12 @@ def test_callbacks_checkpoints_and_the_progress_bar_go_together(capsys):
     [
         (3, "callback=3: give a function"),
         ([Watch(), None], "None cannot be called"),
+        (lambda agent: None, r"give functions callback\(agent, history\)"),
         (callbacks.StopAfter, r"make one: StopAfter\(\.\.\.\)"),
         (Watch(every=0), r"Watch.every=0: give a whole number >= 1"),
         (Watch(every=2.5), r"Watch.every=2.5: give a whole number >= 1"),
     ],
-    ids=["number", "list with None", "class", "every 0", "every 2.5"],
+    ids=["number", "list with None", "one argument", "class", "every 0", "every 2.5"],
 )
 def test_what_is_no_callback_is_refused_before_the_run(callback, text):
     agent = ambulance()

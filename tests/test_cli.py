@@ -150,7 +150,7 @@ def test_an_error_of_a_run_names_its_agent_and_how_a_study_takes_options(tmp_pat
     ]
     with pytest.raises(
         SystemExit,
-        match=r"net-q:spacing=0.5 on Pendulum-v1: .*reward_range.* \(here: net-q:option=value",
+        match=r"net-q:spacing=0.5 on Pendulum-v1: .* \(here: 'net-q:reward_range=\(low,high\)'",
     ):
         cli.main([*arguments, "--out", str(tmp_path / "study")])
 

@@ -159,3 +159,25 @@ def test_a_heuristic_names_the_state_that_leaves_the_box():
             zooming.TransitionError, match=r"runaway, step 1: next state\[0\] = 1.5"
         ):
             zooming.NoMovement(env, seed=0).learn(2, driver=driver)
+
+
+class Till(gym.Env):
+    """Pays up to 100 euros, and states no range of rewards."""
+
+    observation_space = action_space = gym.spaces.Box(0.0, 1.0)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 100.0 * float(action[0]), True, False, {}
+
+
+def test_a_heuristic_takes_rewards_in_euros(tmp_path):
+    agent = zooming.Random(Till(), horizon=1, seed=0)
+    assert agent.learn(20).returns.max() > 50
+    agent.save(tmp_path / "random.zoom")
+    assert zooming.load(tmp_path / "random.zoom", Till()).learn(5).returns.max() > 1
+    with pytest.raises(zooming.TransitionError, match=r"outside the reward range \[0.0, 1.0\]"):
+        zooming.Random(Till(), horizon=1, reward_range=(0.0, 1.0), seed=0).learn(20)

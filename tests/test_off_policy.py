@@ -66,7 +66,8 @@ def test_there_is_no_answer_without_data(log):
     far = {"policy": lambda step, stock: [20.0], "env": env()}
     found = zooming.evaluate_on(log, **far)
     assert np.isnan([found.mean, *found.interval]).all()
-    assert "the log has data near" in found.reason
+    assert "the log has data near 0%" in found.reason
+    assert "at step 0 the policy plays action[0] = 20, and the log has " in found.reason
     assert str(found).startswith("no answer: ")
     with pytest.raises(zooming.ConfigurationError, match="evaluate_on has no answer: the log has"):
         zooming.evaluate_on(log, **far, unsupported="raise")
@@ -75,6 +76,7 @@ def test_there_is_no_answer_without_data(log):
         few, rule(), env=env(), method="importance", propensity="propensity", radius=0.4
     )
     assert "by their weights, the logged episodes amount to" in said.reason
+    assert "of 8: that many do what the policy does" in said.reason
 
 
 def test_importance_sampling_uses_all_episodes_and_a_regression_a_part(log, monkeypatch):
@@ -96,14 +98,14 @@ def change(log, row, column, value):
     ("options", "message"),
     [
         ({"method": "magic"}, "method='magic'"),
-        ({"method": "importance"}, "needs the propensities of the logged actions"),
+        ({"method": "importance"}, "needs to know how probable each logged action was"),
         ({"propensity": "chance"}, "no column 'chance' for propensity="),
         ({"level": 1.0}, "level=1.0"),
         ({"radius": 0.0}, "radius=0.0"),
         ({"resamples": 3}, "resamples"),
         ({"unsupported": "guess"}, "unsupported='guess'"),
         ({"bad": "mend"}, "bad='mend'"),
-        ({"env": None}, "needs env="),
+        ({"env": None}, "env= is missing"),
         ({"state": ["stock"]}, "no column 'stock' for state="),
     ],
 )

@@ -823,3 +823,8 @@ def test_a_slice_of_balls_shows_the_owners_of_its_pairs():
     ends = np.linspace(0, 1, 5)
     expected = [[agent.q_value(1, [x, state[1]], [action[0], a]) for a in ends] for x in ends]
     assert drawn == pytest.approx(np.array(expected))
+
+
+def test_a_policy_plot_of_no_agent_is_refused():
+    with pytest.raises(zooming.ConfigurationError, match=r"draws the policy of an agent, .*{} is"):
+        plots.policy({})

@@ -445,7 +445,7 @@ def test_in_doubt_the_first_agent_is_recommended():
     assert choice.recommend() == 1
     assert choice.next(25) == (2, 2)  # 0.3 sqrt(26) plays are missing
     assert choice.words(2) == "has not played"
-    assert choice.words(0) == "played 5, mean return 1.5 ± 0.4"
+    assert choice.words(0) == "played 5, mean return 1.50 ± 0.40"
     choice.credit(2, [1.0, 0.0])  # the last one has all the weight
     assert choice.words(2) == "played 2, last return 0"
     choice.credit(2, [0.0] * 3)

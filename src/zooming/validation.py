@@ -55,6 +55,7 @@ HABITS = {
          "n_epochs", "tau", "target_update_interval", "device"), _NO_NETWORK,
     ),
     "bonus": "this agent has no bonus to set; leave it out, or take AdaptiveQ(env, bonus=...)",
+    "step": "give state=, the step of each environment, counted from 0",
     "verbose": "give learn(..., progress_bar=True) to see progress",
     "log_interval": "give learn(..., callback=...), a function with an attribute `every`",
     "tensorboard_log": "give learn(..., callback=zooming.callbacks.TensorBoard(folder))",
@@ -75,10 +76,10 @@ _ANY, _NAMED = (
 def known_options(function: Callable[P, T]) -> Callable[P, T]:
     """Decorate a method of agents so that it refuses unknown options and suggests the right one.
 
-    It is used for agents and `learn` only, because users of other libraries give them options that
-    mean something else here (`HABITS`). Elsewhere Python's own TypeError names the option, and from
-    3.13 on suggests the nearest one. The signature is unchanged. An `__init__` with `**options`
-    passes them on. The error names the class that was called.
+    It is used for agents, `learn` and `predict` only, because users of other libraries give them
+    options that mean something else here (`HABITS`). Elsewhere Python's own TypeError names the
+    option, and from 3.13 on suggests the nearest one. The signature is unchanged. An `__init__`
+    with `**options` passes them on. The error names the class that was called.
     """
     parameters = inspect.signature(function).parameters.values()
     own = {parameter.name for parameter in parameters if parameter.kind in _NAMED}
@@ -104,7 +105,9 @@ def refuse_unknown(label: str, names: Iterable[str], make: Callable[..., Any]) -
     known, takes_any = _options(make)
     for name in names:
         if name not in known and not takes_any:
-            is_habit = name in HABITS and (hasattr(make, "predict") or make.__name__ == "learn")
+            is_habit = name in HABITS and (
+                hasattr(make, "predict") or make.__name__ in ("learn", "predict")
+            )
             instead = f": {HABITS[name]}" if is_habit else suggest(name, known)
             raise OptionError(f"{label} has no option {name!r}{instead}")
 
@@ -118,7 +121,7 @@ def option_names(make: Callable[..., Any]) -> list[str]:
 
     >>> from zooming import Median
     >>> option_names(Median)[:3]
-    ['env', 'horizon', 'reward_range']
+    ['env', 'reward_range', 'horizon']
     """
     return _options(make)[0]
 
@@ -302,6 +305,17 @@ def count_own_frames() -> int:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         level, frame = level + 1, frame.f_back
     return level
+
+
+def accepts(function: Callable[..., Any], *arguments: Any) -> bool:
+    """Return whether a function can be called with so many arguments, as far as can be known."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except ValueError:
+        return True  # written in C: it has no signature
+    except TypeError:
+        return False
+    return True
 
 
 def import_frames(library: str | None, what: str) -> Any:

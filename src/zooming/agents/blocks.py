@@ -12,7 +12,7 @@ from zooming import kernels
 from zooming.agents.agent import Agent
 from zooming.agents.clipping import warn_of_clipping
 from zooming.agents.history import Log
-from zooming.agents.planner import ANY_REWARD
+from zooming.agents.learning_problem import ANY_REWARD
 from zooming.agents.recorder import Recorder
 from zooming.kernels.crossing import Crossing
 

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from zooming.agents import seeds
 from zooming.agents.agent import Agent
 from zooming.agents.clipping import clipping_text
+from zooming.agents.env_facts import stated_range
 from zooming.agents.history import Log
+from zooming.agents.learning_problem import ANY_REWARD
 from zooming.errors import ConfigurationError
 from zooming.kernels import ATOMS, FIRST_VALUE, LOW, heuristics, pausing
 from zooming.kernels.crossing import Crossing
@@ -23,13 +25,18 @@ from zooming.validation import Floats
 class Heuristic(Agent):
     """Base class of agents that play a fixed rule, see `zooming.kernels.heuristics`.
 
-    If the rule's action is not feasible, the nearest feasible action is played.
+    If the rule's action is not feasible, the nearest feasible action is played. Rewards do not
+    matter to it: any finite one is accepted, unless a range is given or stated.
     """
 
     _rule: int
 
-    def __init__(self, env: Any, **options: Any) -> None:
-        super().__init__(env, **options)
+    def __init__(
+        self, env: Any, *, reward_range: tuple[float, float] | None = None, **options: Any
+    ) -> None:
+        super().__init__(env, reward_range=reward_range, **options)
+        if reward_range is None and stated_range(env) is None and self.rewards == "refuse":
+            self.reward_range = self.problem.reward_range = ANY_REWARD
         self._generator = np.random.Generator(
             np.random.PCG64(seeds.seed_sequence(self.seed, "agent"))
         )

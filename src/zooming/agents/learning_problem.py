@@ -23,6 +23,7 @@ from zooming.validation import (
     short_repr,
 )
 
+ANY_REWARD = (-float(np.finfo(np.float64).max), float(np.finfo(np.float64).max))
 UNIT = (0.0, 1.0)  # the reward range if none is given, and the environment states none
 REWARDS = ("refuse", "clip")  # choices for a reward outside the range
 
@@ -77,7 +78,8 @@ class LearningProblem:
     @property
     def options(self) -> dict[str, Any]:
         """The keyword arguments that rebuild this problem, as JSON values."""
-        rewards = {"reward_range": list(self.reward_range), "rewards": self.rewards}
+        known = None if self.reward_range == ANY_REWARD else list(self.reward_range)
+        rewards = {"reward_range": known, "rewards": self.rewards}
         return {"horizon": self.horizon, **rewards, **self.axes.options}
 
     # --- checks -----------------------------------------------------------------------------------
@@ -182,7 +184,7 @@ class LearningProblem:
         """Return the TransitionError for a reward that is outside the reward range."""
         low, high = self.reward_range
         fix = self.reward_fix if np.isfinite(reward) else "check the environment"
-        is_any = high == np.finfo(np.float64).max  # only finite numbers are asked for
+        is_any = self.reward_range == ANY_REWARD
         fault = "not a finite number" if is_any else f"outside the reward range [{low}, {high}]"
         return TransitionError(f"{self.env_name}, step {step}: reward {reward} is {fault}; {fix}")
 

@@ -12,7 +12,7 @@ from zooming.agents.agent import Agent
 from zooming.agents.history import History, Log
 from zooming.errors import ConfigurationError
 from zooming.upper import UpperMethod
-from zooming.validation import check_int, short_repr
+from zooming.validation import accepts, check_int, short_repr
 
 Callback = Callable[[Any, History], Any]
 
@@ -137,7 +137,7 @@ def _check_callbacks(callback: Any) -> list[tuple[int, Callback]]:
         )
     callbacks = [callback] if callable(callback) else list(callback)
     for one in callbacks:
-        if not callable(one) or isinstance(one, type):
+        if not callable(one) or isinstance(one, type) or not accepts(one, None, None):
             fix = (
                 f"make one: {one.__name__}(...)"
                 if isinstance(one, type)

@@ -14,6 +14,7 @@ from zooming.agents.clipping import clipping_text
 from zooming.agents.doubts import doubts
 from zooming.agents.env_facts import stated_range
 from zooming.agents.history import Log
+from zooming.agents.learning_problem import ANY_REWARD
 from zooming.agents.plan_policy import allowed_rows, greedy_actions, write_best
 from zooming.agents.replay import Transitions, record_samples, update_each
 from zooming.agents.status import Bandwidths, Status, plain
@@ -25,8 +26,6 @@ from zooming.partitions.cells import CellTable
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible
 from zooming.validation import Floats, check_int
-
-ANY_REWARD = (-float(np.finfo(np.float64).max), float(np.finfo(np.float64).max))
 
 
 class Planner(Agent):
@@ -309,10 +308,6 @@ class Planner(Agent):
         )
 
     # --- files ------------------------------------------------------------------------------------
-
-    def _known_options(self) -> dict[str, Any]:
-        known = super()._known_options()
-        return {**known, "reward_range": None} if self.reward_range == ANY_REWARD else known
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, self.table.state()

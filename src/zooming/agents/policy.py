@@ -18,6 +18,7 @@ from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import as_numbers
 from zooming.spaces.masks import Feasible, feasible, has_mask, split_info
 from zooming.upper import UpperMethod
+from zooming.validation import known_options
 
 if TYPE_CHECKING:
     from zooming.agents.agent import Agent
@@ -43,6 +44,7 @@ class LearnedPolicy(ABC):
         """Whether the rule of a warm start is still in use."""
         return self.guide is not None and bool(self.guide.is_open)
 
+    @known_options
     def predict(
         self,
         observation: Any,

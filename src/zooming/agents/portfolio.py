@@ -213,10 +213,11 @@ class Portfolio(Delegate):
         Returns
         -------
         Status
-            A dictionary. "episodes": number so far. "plays": who plays, or played last. "why": the
-            reason. "recommended": whose policy `predict` plays. "agents": the number of episodes
-            that each has played, and its mean return with the standard error. "return": the mean
-            return of about the last half of the episodes, with its standard error.
+            A dictionary. "episodes": number so far. "horizon": steps of an episode, and whether the
+            environment would have gone on after them. "plays": who plays, or played last. "why":
+            the reason. "recommended": whose policy `predict` plays. "agents": the number of
+            episodes that each has played, and its mean return with the standard error. "return":
+            the mean return of about the last half of the episodes, with its standard error.
             "next 1,000 episodes": by how much their mean return may exceed "return", or that no
             trend is visible. The rise so far is extrapolated. It is limited by the reward range,
             and by the optimistic value of a planner. "rule": `agent.guide.status()` of a warm

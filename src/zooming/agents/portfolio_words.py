@@ -11,6 +11,7 @@ from zooming.agents.ceilings import ceiling
 from zooming.agents.doubts import doubt_short_horizon
 from zooming.agents.status import in_words, plus_minus
 from zooming.agents.trend import STUCK
+from zooming.validation import count_noun
 
 if TYPE_CHECKING:
     from zooming.agents.agent import Agent
@@ -26,6 +27,7 @@ def portfolio_facts(portfolio: Portfolio) -> dict[str, Any]:
     guide = portfolio.guide
     found = {
         "episodes": portfolio.n_episodes,
+        "horizon": _horizon(portfolio),
         "plays": names[player],
         "why": portfolio._why(player, names),
         "recommended": names[choice.recommend()],
@@ -40,6 +42,12 @@ def portfolio_facts(portfolio: Portfolio) -> dict[str, Any]:
         found |= {"plays": rule["plays"], "why": rule["why"]}
         found["recommended"] = rule["predict plays"]
     return found
+
+
+def _horizon(portfolio: Portfolio) -> str:
+    """Return the number of steps, and whether the environment would have gone on after them."""
+    went_on = "; the environment went on when they were over: what comes later does not count"
+    return count_noun(portfolio.horizon, "step") + (went_on if portfolio.was_cut else "")
 
 
 def unique_names(agents: Sequence[Agent]) -> list[str]:

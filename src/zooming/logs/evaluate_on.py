@@ -130,8 +130,8 @@ def evaluate_on(
     check_int(seed, "seed", 0)
     if method != MODEL and propensity is None:
         raise ConfigurationError(
-            f"method={method!r} needs the propensities of the logged actions; name their column, "
-            'propensity=..., or take method="model"'
+            f"method={method!r} needs to know how probable each logged action was; name the "
+            'column, propensity=..., or take method="model", which needs none'
         )
     names = {
         "episode": episode, "step": step, "state": state, "action": action, "reward": reward,
@@ -141,8 +141,8 @@ def evaluate_on(
     found = read_episodes(log, problem, names, bad)
     if method != MODEL and not found.are_whole():
         raise ConfigurationError(
-            f"method={method!r} needs whole episodes, and some stop before the horizon without "
-            'being terminated; take method="model"'
+            f"method={method!r} needs whole episodes, and some of the log stop before "
+            f'{problem.horizon} steps without `terminated`; take method="model", which does not'
         )
     generator = np.random.default_rng(seed)
     most = fitted.MOST_EPISODES
@@ -168,7 +168,8 @@ def _problem(policy: Any, env: Any, horizon: int | None) -> LearningProblem:
     as_function(policy)
     if env is None:
         raise ConfigurationError(
-            "a function or a rule as policy needs env=, for the spaces and the horizon of the log"
+            "env= is missing: a function does not say what states and actions are, nor how long an "
+            "episode is; give the environment of the log (it is not played)"
         )
     check_env(env)
     return LearningProblem(env, "evaluate_on", horizon=horizon)

@@ -53,9 +53,33 @@ class Refusal:
             if roughly.support >= LEAST_SUPPORT and roughly.inside >= LEAST_INSIDE:
                 last = f"record {n:,} episodes in the same way"
         return (
-            f"the log has data near {self.model.support:.0%} of the policy's steps only; "
-            f"{self._advice(last)}"
+            f"the log has data near {self.model.support:.0%} of the policy's steps only: at the "
+            f"others nobody did anything like it{self._example()}; {self._advice(last)}"
         )
+
+    def _example(self) -> str:
+        """Return a sentence on a step at which the policy's actions are beyond the logged ones."""
+        log, axes, n_state = self.some, self.played.axes, self.played.axes.n_state
+        reach = self.played.reach(self.radius)[n_state:]
+        for step in range(log.horizon):
+            rows = np.flatnonzero(log.has_step[:, step])
+            if not len(rows):
+                continue
+            logged = log.actions[rows, step]
+            wanted = self.played.actions(step, log.states[rows, step])
+            low, high = logged.min(axis=0), logged.max(axis=0)
+            beyond = ((wanted < low - reach) | (wanted > high + reach)).mean(axis=0)
+            j = int(beyond.argmax())
+            if beyond[j] > 0:
+                plays, has = (
+                    " to ".join(dict.fromkeys(f"{end:.4g}" for end in (ends.min(), ends.max())))
+                    for ends in (wanted[:, j], logged[:, j])
+                )
+                return (
+                    f" (at step {step} the policy plays {axes.names[n_state + j]} = {plays}, and "
+                    f"the log has {has})"
+                )
+        return ""
 
     def inside_reason(self) -> str:
         """Return the message for a log from which the regression would have to extrapolate."""
@@ -75,8 +99,9 @@ class Refusal:
             if n <= fitted.MOST_EPISODES:
                 last = f"record {_round_up(n):,} episodes in the same way"
         return (
-            f"{by}, the logged episodes amount to {effective:.1f}, fewer than "
-            f"{LEAST_EFFECTIVE:g}; {self._advice(last)}"
+            f"{by}, the logged episodes amount to {effective:.1f} of {len(self.log):,}: that many "
+            f"do what the policy does, and an estimate needs {LEAST_EFFECTIVE:g}; "
+            f"{self._advice(last)}"
         )
 
     def _advice(self, last: str) -> str:

@@ -26,6 +26,7 @@ from zooming.plots.policy_axes import (
     default_state,
 )
 from zooming.plots.policy_pictures import Picture, Shown
+from zooming.validation import short_repr
 
 
 def policy(
@@ -99,6 +100,11 @@ def policy(
     >>> ax.get_title(), ax.lines[0].get_xdata().tolist()
     ('policy', [0.0, 0.25, 0.5, 0.75, 1.0])
     """
+    if not isinstance(agent, Agent):
+        raise ConfigurationError(
+            f"plots.policy draws the policy of an agent, for example zooming.Auto(env), and "
+            f"{short_repr(agent)} is none"
+        )
     space, view = agent.axes, view_of(agent.axes)
     across, actions = choose_axes(view, space.n_state, axes)
     most_steps = MOST_STEPS_DRAWN if len(across) == 1 else MOST_MAPS

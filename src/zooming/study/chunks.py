@@ -171,6 +171,8 @@ def prefix_errors(
         hint = ""
         if kind is not None and "max_episode_steps=" in str(error):
             hint = f" (here: --set max_episode_steps=N for the problem, or {kind}:horizon=N)"
+        elif kind is not None and "reward_range=(low, high)" in str(error):
+            hint = f" (here: '{kind}:reward_range=(low,high)' for the agent)"
         elif kind is not None and re.search(r"\bgive\b.*\w=", str(error), re.IGNORECASE):
             hint = f" (here: {kind}:option=value for the agent, --set option=value for the problem)"
         raise (type(error) if isinstance(error, ZoomingError) else ConfigurationError)(
