@@ -1,11 +1,12 @@
 """Compare how fast agents learn: percent of the possible gain, regret, and time.
 
 Run `python benchmarks/learning.py --seeds 20 --episodes 500 2000 --out out/learning.json`. Results
-are kept in the file after each run, and the same command continues. `--set held-out` takes the
-problems on which nothing was chosen; `--summary` prints one line for each agent from what is there.
-Problems are in `problem_sets.py`. Agents are `Auto`, `Planner`, `TreeQ`, `AdaptiveQ`, the paper's
-form of `AdaptiveQ` with the best of eight bonuses for each problem ("published"), and the rule that
-practitioners use, whose numbers are searched by CMA-ES ("rule-search", see docs/rivals.md).
+are kept in the file after each run, and the same command continues. `--set other-settings` takes
+the same problems with other numbers, by which nothing was chosen; `--summary` prints one line for
+each agent from what is there. Problems are in `problem_sets.py`. Agents are `Auto`, `Planner`,
+`TreeQ`, `AdaptiveQ`, the paper's form of `AdaptiveQ` with the best of eight bonuses for each
+problem ("published"), and the rule that practitioners use, whose numbers are searched by CMA-ES
+("rule-search", see docs/rivals.md).
 
 Percent is 100 (V - V_random) / (V* - V_random) of the final policy, on 1,000 episodes that differ
 from seed to seed. Regret is K V* minus the sum of returns, in units of V* - V_random. V* is that of

@@ -1,7 +1,8 @@
-"""The problems on which agents are compared: a train set, and a held-out set of other numbers.
+"""The problems on which agents are compared: a train set, and other settings of the same problems.
 
 Constants of agents may be chosen by the train set only. "Operations" are the problems of the
-gallery, "paper" the paper's fifteen with the oil's well off the dyadic grid.
+gallery, "paper" the paper's fifteen with the oil's well off the dyadic grid. The other settings
+have the same generators with other numbers, so they are no independent problems.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ PAPER = {
         for weight in (0.0, 0.25, 1.0)
     },
 }
-HELD_OUT_OPERATIONS = {
+OTHER_OPERATIONS = {
     "newsvendor-thin": Problem("Newsvendor", {"demand": 8.0, "price": 1.6, "capacity": 30.0}, 200),
     "inventory-short": Problem(
         "Inventory", {"lead_time": 1, "demand": 7.0, "fixed_cost": 5.0, "backlog": 4.0}, 60
@@ -61,7 +62,7 @@ HELD_OUT_OPERATIONS = {
     "river-short": Problem("RiverSwim", {"reach": 0.3, "horizon": 12}, 200),
     "regulator-noisy": Problem("Regulator", {"gain": 1.2, "noise": 0.3, "horizon": 8}, 200),
 }
-HELD_OUT_PAPER = {
+OTHER_PAPER = {
     "oil-laplace-25": Problem("Oil", {"sharpness": 25.0, "center": 0.31}),
     "oil-quadratic-25": Problem("Oil", {"survey": "quadratic", "sharpness": 25.0, "center": 0.123}),
     "oil-noisy": Problem("Oil", {"sharpness": 10.0, "center": WELL, "noise": 0.1}),
@@ -75,6 +76,6 @@ HELD_OUT_PAPER = {
 }
 SETS = {
     "train": (OPERATIONS, PAPER),
-    "held-out": (HELD_OUT_OPERATIONS, HELD_OUT_PAPER),
+    "other-settings": (OTHER_OPERATIONS, OTHER_PAPER),
 }
 PROBLEMS = {name: one for pair in SETS.values() for group in pair for name, one in group.items()}
