@@ -6,7 +6,8 @@ The log is that of the problem's rule with uniform noise of 10 % of the action's
 random actions. Policies: the rule, and the rule with its actions times 0.95. Orders and Menu are
 Newsvendor with Discrete actions: all whole orders (ordered), and six orders whose numbers have no
 order (categories). There the other policy has the rule's actions times 0.85, as the nearest order,
-and the log of Menu has noise of 30 %: this share of its orders is drawn from all.
+and the log of Menu has noise of 30 %: this share of its orders is drawn from all. Thermostat has a
+kink where its rule plays.
 One line per problem, policy and method: intervals that contain the value of the policy, those that
 contain the value of the policy with noise within the radius (what "importance" estimates), logs
 without an answer, the mean error and the mean half-width.
@@ -18,6 +19,7 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from itertools import product
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -25,7 +27,7 @@ import numpy as np
 import zooming
 
 ORDERS = {"Orders": tuple(range(21)), "Menu": (3, 0, 8, 5, 1, 6)}
-PROBLEMS = ("Bidding", "Regulator", "Newsvendor", "Pricing", "Inventory", *ORDERS)
+PROBLEMS = ("Bidding", "Regulator", "Newsvendor", "Pricing", "Inventory", *ORDERS, "Thermostat")
 METHODS = ("model", "importance", "doubly robust")
 RADIUS = 0.1
 
@@ -43,8 +45,37 @@ class Orders(gym.ActionWrapper):
         return self.orders[[action]]
 
 
+class Thermostat(gym.Env):
+    """Heat a room to 21 degrees. The reward -|temperature - 21| has a kink where the rule plays."""
+
+    horizon = 3
+    rule = SimpleNamespace(
+        act=lambda step, state: np.clip([(21.0 - 0.85 * state[0] - 1.8) / 4.0], 0.0, 1.0)
+    )
+
+    def __init__(self) -> None:
+        self.observation_space = gym.spaces.Box(10.0, 30.0, (1,), np.float64)
+        self.action_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+
+    def reset(self, *, seed: int | None = None, options: object = None) -> tuple[np.ndarray, dict]:
+        """Start between 19 and 22 degrees."""
+        super().reset(seed=seed)
+        self.step_number, self.state = 0, self.np_random.uniform(19.0, 22.0, 1)
+        return self.state, {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        """Heat by up to 4 degrees, and lose 15 % of the difference to 12 degrees."""
+        noise = 0.05 * self.np_random.normal(size=1)
+        self.state = np.clip(0.85 * self.state + 1.8 + 4.0 * action + noise, 10.0, 30.0)
+        self.step_number += 1
+        reward = -abs(float(self.state[0]) - 21.0)
+        return self.state, reward, False, self.step_number == self.horizon, {}
+
+
 def make(problem: str) -> gym.Env:
     """Return the environment of a problem."""
+    if problem == "Thermostat":
+        return Thermostat()
     return Orders(ORDERS[problem]) if problem in ORDERS else gym.make(f"zooming/{problem}-v0")
 
 

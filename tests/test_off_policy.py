@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import zooming
+from off_policy import Thermostat
 from zooming.agents.rules import Exploration
 from zooming.logs import fitted, weighting
 
@@ -42,6 +43,28 @@ def test_every_method_finds_the_value_of_the_rule_and_says_what_it_rests_on(log,
     assert all(one in str(found) for one in found.assumptions)
     assert found.assumptions[0] in found._repr_html_()
     assert ("propensities are those" in str(found)) == (method != "model")
+
+
+@pytest.mark.parametrize("method", ["model", "doubly robust"])
+def test_intervals_contain_the_value_of_the_logging_rule_at_a_kink(method):
+    env, truth = Thermostat(), -0.119
+    rule = env.rule.act
+    for seed in range(2):
+        options = {"noise": 0.1, "epsilon": 0.05, "propensities": True, "seed": seed}
+        log = zooming.record(env, rule, 600, horizon=3, **options)
+        found = zooming.evaluate_on(
+            log, rule, env=env, horizon=3, method=method, propensity="propensity", resamples=20
+        )
+        low, high = found.interval
+        assert low < truth < high
+        assert high - low < 0.3
+
+
+def test_on_continuous_actions_right_propensities_alone_are_not_enough(log):
+    options = {"env": env(), "method": "doubly robust", "propensity": "propensity"}
+    found = zooming.evaluate_on(log, rule(), resamples=20, **options)
+    assert not any("one of the two is enough" in one for one in found.assumptions)
+    assert any("the error of the regression is the same" in one for one in found.assumptions)
 
 
 def test_agents_rules_and_functions_are_policies(log):

@@ -12,7 +12,7 @@ from zooming.logs.estimate import IMPORTANCE, MODEL, Estimate
 from zooming.logs.refusals import LEAST_EFFECTIVE, LEAST_INSIDE, LEAST_SUPPORT, Refusal
 from zooming.logs.trajectories import Played, Trajectories
 from zooming.logs.weighting import effective_samples, importance_weights, weighted_sums
-from zooming.spaces.flatten import INTERVAL, ORDERED
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL, ORDERED
 from zooming.validation import Floats
 
 _SAME = "dynamics, rewards and starts in the future are the same as when the log was made"
@@ -20,17 +20,20 @@ _MARKOV = "the logged state and the step decide what follows: nothing hidden inf
 _SMOOTH = (
     "rewards and transitions vary smoothly, so that nearby logged steps stand for the policy's"
 )
-_WIDER = "the interval covers bias only by the change with half and twice as many neighbors"
+_WIDER = (
+    "the interval covers bias only as far as the change with half and twice as many neighbors "
+    "shows it; a kink is covered, a peak narrower than the noise of the log is not"
+)
 _PROPENSITY = "the propensities are those of the policy that made the log"
 _BALL = (
     "on {kinds} axes the policy is taken to play uniformly within {radius:g} of the range around "
     "its action"
 )
-_BALL_OF_ERRORS = (
-    "on {kinds} axes the errors of the regression are averaged within {radius:g} of the range "
-    "around the policy's action"
-)
 _EITHER = f"{_PROPENSITY}, or the regression is right; one of the two is enough"
+_EITHER_IN_BALL = (
+    f"the regression is right; or {_PROPENSITY}, and the error of the regression is the same "
+    "everywhere within {radius:g} of the range around the policy's action, on {kinds} axes"
+)
 
 
 class Answer:
@@ -85,13 +88,26 @@ class Answer:
             means = weighted_sums(weights, self.log.rewards[:, :, None], self.counts)
             assumptions = (_SAME, _MARKOV, _PROPENSITY, *self._ball(_BALL, is_exact))
             return self._estimate(method, means if has_support else None, effective, assumptions)
-        assumptions = (_SAME, _MARKOV, _EITHER, *self._ball(_BALL_OF_ERRORS, is_exact), _WIDER)
+        either = self._ball(_EITHER_IN_BALL, is_exact) or (_EITHER,)
+        assumptions = (_SAME, _MARKOV, *either, _WIDER)
         if not has_support or effective < LEAST_EFFECTIVE:
             return self._estimate(method, None, effective, assumptions)
         means = self._doubly_robust(weights, self.counts)
         others = [self._doubly_robust(weights, self.counts[:, :1], k)[0] for k in fitted.WIDTHS]
-        bias = float(np.abs(np.array(others) - means[0]).max())
-        return self._estimate(method, means, effective, assumptions, bias)
+        return self._estimate(method, means, effective, assumptions, self._bias(means, others))
+
+    def _bias(self, means: Floats, others: list[float]) -> float:
+        """Return how far a regression may be off, from those on half and twice as many neighbors.
+
+        In d dimensions, a neighborhood of k points has a width proportional to k^(1/d), and so has
+        the bias at a kink: it is c times the change of the estimate, c = 1 / (1 - 2^(-1/d)) for
+        half as many and 1 / (2^(1/d) - 1) for twice as many. The bias of a smooth function falls
+        faster, so that each is an upper bound, and the smaller one is enough.
+        """
+        d = max(1, int((self.played.kinds != CATEGORICAL).sum()))
+        factors = np.abs(1.0 / (1.0 - np.array(fitted.WIDTHS) ** (1.0 / d)))
+        changes = np.abs(np.array(others) - means[0])
+        return float(max(changes.max(), (factors * changes).min()))
 
     def _ball(self, sentence: str, is_exact: bool) -> tuple[str, ...]:
         """Return the assumption on actions near the policy's, or () if it does not apply.
@@ -117,11 +133,11 @@ class Answer:
         return np.asarray(own + weighted_sums(weights, gains, counts))
 
     def _model_means(self) -> tuple[Floats, float]:
-        """Return the regression's estimates, and their change with the number of neighbors."""
+        """Return the regression's estimates, and their `_bias`."""
         n = len(self.log)
-        means = np.einsum("ic,ic->c", self.counts, self.model.values(self.counts)[0])
-        others = [self.model.values(self.counts[:, :1], k)[0].sum() for k in fitted.WIDTHS]
-        return means / n, float(np.abs(np.array(others) - means[0]).max()) / n
+        means = np.einsum("ic,ic->c", self.counts, self.model.values(self.counts)[0]) / n
+        others = [self.model.values(self.counts[:, :1], k)[0].sum() / n for k in fitted.WIDTHS]
+        return means, self._bias(means, others)
 
     def _estimate(
         self,
