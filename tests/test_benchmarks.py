@@ -3,11 +3,13 @@
 import dataclasses
 import doctest
 import json
+import sys
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
+import authors
 import bandits
 import beyond
 import beyond_problems
@@ -34,6 +36,33 @@ def test_the_plain_model_on_a_net_plays_and_plans_as_the_compiled_one():
         balls = agent.partition(step)
         cells = (balls.low * 4).astype(int).T
         assert balls.q_value == pytest.approx(np.array(plain.q_values[step])[tuple(cells)])
+
+
+STAND_IN = """
+class AdaptiveDiscretization:
+    def __init__(self, epLen, numIters, scaling):
+        self.calls = [epLen, numIters, scaling]
+    def update_policy(self, k):
+        self.calls.append(k)
+    def pick_action(self, state, timestep):
+        return 0.5
+    def update_obs(self, obs, action, reward, newObs, timestep):
+        assert 0 <= timestep < 5 and obs == newObs == 0.5
+"""
+
+
+def test_the_authors_agents_are_taken_from_a_checkout(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "adaptive_Agent", raising=False)
+    (tmp_path / "adaptive_Agent.py").write_text(STAND_IN)
+    options = ["--problems", "oil-laplace-1", "--episodes", "20", "--seeds", "2"]
+    authors.main([str(tmp_path), "--agents", "adaptive-q", *options])
+    cells = capsys.readouterr().out.splitlines()[-1].split(" | ")
+    assert cells[:3] == ["| oil-laplace-1", "adaptive-q", f"{5 * np.exp(-0.25):.3f} ± 0.000"]
+    assert len(cells) == len(authors.COLUMNS)
+    with pytest.raises(SystemExit, match=r"has no eNet_Agent.py: give a checkout"):
+        authors.main([str(tmp_path), "--agents", "net-q", *options])
+    del sys.modules["adaptive_Agent"]
 
 
 def test_a_relative_is_compared_with_its_plain_version():
