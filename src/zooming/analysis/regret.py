@@ -1,6 +1,6 @@
 """Compute the regret against the optimum, and its growth rate.
 
-    R(K) = sum over episodes k of V*_1(x_1) - V^{pi_k}_1(x_1)    [SBY19 eq. 1]
+    R(K) = sum over episodes k of V*_1(x_1) - V^{pi_k}_1(x_1)    [SBY19 eq. 2]
 
 The realized regret replaces the value of the policy pi_k by the observed return. It has the same
 expectation, but it is noisy and can be negative. The expected regret uses the exact value of the
