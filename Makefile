@@ -12,7 +12,7 @@ THREE := -n 3 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 BOUNDS := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/cache-boundscheck
 
-.PHONY: demo test test-bounds test-plain test-fast compile-bounds lint bench browser compiler docs figures clean
+.PHONY: demo test test-bounds test-plain test-fast compile-bounds lint bench tables browser compiler docs figures clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -62,6 +62,9 @@ compiler:
 
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py
+
+tables:  # which tables of measured results are older than the code that they measure
+	@$(PYTHON) tools/tables.py
 
 docs: $(INSTALLED)
 	$(BIN)/sphinx-build -W --keep-going -q -d out/doctrees docs out/docs

@@ -13,6 +13,9 @@ import pytest
 
 import zooming
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+import tables as tables_tool
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
@@ -215,3 +218,40 @@ def test_every_row_of_every_table_has_as_many_cells_as_its_heading():
             heading = heading or cells
             assert cells == heading, f"{page.relative_to(ROOT)}, line {number}"
     assert n_tables > 40
+
+
+def test_every_measured_table_names_a_commit_a_command_and_paths_that_exist():
+    measured = [one for page in EVERY_PAGE for one in tables_tool.declared(page)]
+    assert measured
+    is_complete = tables_tool.git("rev-parse", "--is-shallow-repository").stdout.strip() == "false"
+    for table in measured:
+        lines = table.page.read_text().splitlines()
+        assert lines[table.line].startswith("|") or lines[table.line + 1].startswith("|"), table
+        assert all((ROOT / path).exists() for path in table.paths), table
+        if is_complete:
+            assert tables_tool.git("cat-file", "-e", f"{table.commit}^{{commit}}").returncode == 0
+
+
+def test_a_table_is_old_if_what_it_measures_has_changed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tables_tool, "ROOT", tmp_path)
+    git = tables_tool.git
+    git("init", "-q")
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+
+    def commit():
+        git("add", ".")
+        git(*identity, "commit", "-q", "-m", "x")
+        return git("rev-parse", "--short=8", "HEAD").stdout.strip()
+
+    (tmp_path / "code.py").write_text("1")
+    first, page = commit(), tmp_path / "PAGE.md"
+    page.write_text(f'<!-- measured: commit={first} command="x" paths="code.py" -->\n| a |\n')
+    commit()
+    assert tables_tool.main() == 0
+    (tmp_path / "code.py").write_text("2")
+    commit()
+    assert tables_tool.main() == 1
+    assert "PAGE.md:1: old, 1 changes since" in capsys.readouterr().out
+    page.write_text("<!-- measured: today -->\n")
+    with pytest.raises(ValueError, match=r"PAGE\.md, line 1: write"):
+        tables_tool.main()

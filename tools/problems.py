@@ -34,7 +34,6 @@ CHECKPOINTS = [
     for number in (1.25, 2, 3.2, 5, 8)
     if 20 <= number * scale <= 5_000
 ]
-SHORT, LONG = 500, CHECKPOINTS[-1]  # episodes of the table
 VALUE_EPISODES = 100  # sampled for a value; see `policy_value`
 FEW_VISITS = 10  # a policy that was tried less often is drawn faintly
 
@@ -76,11 +75,8 @@ def main(names: list[str]) -> None:
         sys.exit(
             f"no view of {', '.join(unknown)}: add it to VIEWS of this file ({', '.join(VIEWS)})"
         )
-    print(
-        "| problem | H | optimum | within | by formula | rule | random | "
-        f"{SHORT:,} episodes | {LONG:,} episodes | 90 % after | 95 % after |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print("| problem | H | optimum | within | by formula | rule | random |")
+    print("|---|---|---|---|---|---|---|")
     for name in names or VIEWS:
         print(draw(name, VIEWS[name]), flush=True)
 
@@ -101,7 +97,6 @@ def draw(name: str, view: View) -> str:
     draw_values(right, values, optimal.return_, rule, random)
     save(figure, FOLDER / f"{stem(name)}.png")
 
-    middle, gain = np.median(values, axis=0), optimal.return_ - random
     formula = inner.closed_form()
     cells = [
         f"[{name}]({stem(name)}.md)",
@@ -111,11 +106,11 @@ def draw(name: str, view: View) -> str:
         "" if formula is None else f"{formula:.5g}",
         f"{rule:.5g}",
         f"{random:.4g}",
-        *(f"{middle[CHECKPOINTS.index(k)]:.5g}" for k in (SHORT, LONG)),
-        *(episodes_to(random + share * gain, middle) for share in (0.9, 0.95)),
     ]
     print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
-    for episodes, found in zip(CHECKPOINTS, 100 * (values.T - random) / gain, strict=True):
+    for episodes, found in zip(
+        CHECKPOINTS, 100 * (values.T - random) / (optimal.return_ - random), strict=True
+    ):
         runs = ", ".join(f"{percent:.1f}" for percent in sorted(found))
         print(f"  {episodes:,} episodes: {runs} % of the gain", file=sys.stderr)
     return f"| {' | '.join(cells)} |"
@@ -197,13 +192,6 @@ def put_legend_above(ax) -> None:
     ax.legend(
         loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, handlelength=1.5, columnspacing=1.2
     )
-
-
-def episodes_to(enough: float, values) -> str:
-    """Return the first checkpoint from which on the value is enough."""
-    below = np.flatnonzero(values < enough)
-    first = 0 if not len(below) else below[-1] + 1
-    return f"{CHECKPOINTS[first]:,}" if first < len(CHECKPOINTS) else "not yet"
 
 
 def save(figure, path: Path) -> None:
