@@ -210,9 +210,11 @@ class ReferenceSingleQ(ReferenceQ):
 
     def __init__(
         self, *arguments: Any, bits: Bits, evaluations: int, temperature: float = 0.01,
-        growth: float = 2.0, damping: float = 0.8, patience: int = 2, **options: Any,
+        growth: float = 2.0, damping: float = 0.8, patience: int = 2, published: bool = False,
+        **options: Any,
     ) -> None:  # fmt: skip
         super().__init__(*arguments, full_cap=True, **options)
+        self.published = published
         self.roots, self.n_balls, self.bits = self.roots[:1] * self.horizon, 1, bits
         self.evaluations, self.first_temperature, self.damping = evaluations, temperature, damping
         self.temperature, self.growth, self.patience = temperature, growth, patience
@@ -225,7 +227,8 @@ class ReferenceSingleQ(ReferenceQ):
         best = max(ball.q_value for ball in relevant)
         chosen = next(ball for ball in relevant if ball.q_value == best)
         if self.returns is None:
-            scale, total = self.temperature * (1.0 * self.horizon), 0.0
+            unit = max(abs(ball.q_value) for ball in relevant) if self.published else self.horizon
+            scale, total = self.temperature * unit, 0.0
             for ball in relevant:
                 if ball.q_value >= best - 36 * scale:
                     weight = math.exp((ball.q_value - best) / scale)
@@ -233,10 +236,15 @@ class ReferenceSingleQ(ReferenceQ):
                     chosen = ball if self.bits.share() * total < weight else chosen
         return list(chosen.center[self.n_state :])
 
-    def update(self, step: int, state: Any, action: Any, reward: float, *rest: Any) -> None:
+    def update(
+        self, step: int, state: Any, action: Any, reward: float, after: Any, *rest: Any
+    ) -> None:
         self.total += reward
-        if self.returns is None:
-            super().update(step, state, action, reward, *rest)
+        if self.returns is None and self.published and step + 1 == self.horizon:
+            ball = self.roots[0].holding([*state, *action])
+            self._learn(step, ball, reward, self.value(0, after))
+        elif self.returns is None:
+            super().update(step, state, action, reward, after, *rest)
 
     def end_episode(self) -> None:
         """Count, compare with the best policy so far, and decide what comes next."""
@@ -254,7 +262,8 @@ class ReferenceSingleQ(ReferenceQ):
             self.best, self.kept = mean, copy.deepcopy((self.roots[0], self.n_balls))
             self.temperature, self.n_splits = self.first_temperature, 0
             return
-        self.temperature = min(10.0, self.temperature * self.growth)
+        if self.n_splits or not self.published:
+            self.temperature = min(10.0, self.temperature * self.growth)
         if self.n_splits >= self.patience:
             root, self.n_balls = copy.deepcopy(self.kept)
             self.roots, self.n_before, self.n_splits = [root] * self.horizon, self.n_balls, 0

@@ -16,6 +16,7 @@ from zooming.kernels.layout import (
     N_PLACES,
     OWN,
     PLAIN,
+    PUBLISHED_SEARCH,
     SEARCH,
 )
 from zooming.kernels.models import add_children, has_model_room, learn_model, plan_if_stale
@@ -107,7 +108,7 @@ def choose(t, step, row, ties):
 def choose_again(t, step, ties):
     """Select a ball again: the best one, or a random one in a training episode of a search."""
     draws = False
-    if t.core[0]["learning"] == SEARCH:
+    if t.core[0]["learning"] == SEARCH or t.core[0]["learning"] == PUBLISHED_SEARCH:
         if step == 0:
             begin_episode(t)
         draws = is_exploring(t)

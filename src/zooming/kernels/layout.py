@@ -44,7 +44,7 @@ CORE = np.dtype(
         ("random", "u8"),  # state of the agent's own generator
         ("horizon", "i8"),
         ("shared", "i8"),  # 1: all steps share one partition, whose root is row 0
-        ("learning", "i8"),  # PLAIN: the update rule; SEARCH, MODEL: see those kernels
+        ("learning", "i8"),  # PLAIN: the update rule; the others: see their kernels
         ("n_state", "i8"),  # axes 0 to n_state - 1 are the state's, the next n_action the action's
         ("n_action", "i8"),
         ("ties", "i8"),
@@ -107,7 +107,7 @@ METRIC_CORE = np.dtype(
 N_STATS = 3  # numbers that the exact and the Bernstein bonus keep per ball
 ACTIVE, NO_PARENT = 0, -1
 SCALED, EXACT, BERNSTEIN, RANDOMIZED, INDEX = 0, 1, 2, 3, 4  # INDEX: see `trees`
-PLAIN, SEARCH, MODEL = 0, 1, 2
+PLAIN, SEARCH, MODEL, PUBLISHED_SEARCH = 0, 1, 2, 3
 # Columns of `stats` with randomized learning rates: visits in this stage, number of the stage, and
 # from the third on the copies of Q.
 IN_STAGE, STAGE, FIRST_COPY = 0, 1, 2

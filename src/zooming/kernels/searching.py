@@ -10,6 +10,9 @@ is learned. Policies are compared by the mean return of these N episodes.
 The search goes back to the copy, with tau <- tau_0, if it has not improved for `patience` training
 episodes in which a ball was split.
 
+PUBLISHED_SEARCH is the form of the paper's experiments. D is the largest |Q| of the relevant balls,
+tau does not grow before a ball was split, and V(x') = min(H, max Q) after the last step, too.
+
 [Araujo, Figueiredo, Botto 2020: Single-partition adaptive Q-learning]
 """
 
@@ -20,12 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zooming.kernels.box_sides import sides
-from zooming.kernels.boxes import update_ball
-from zooming.kernels.jit import IS_JIT_DISABLED, jit_inline_refcount, jit_kernel
-from zooming.kernels.layout import ACTIVE, BALL
+from zooming.kernels.boxes import select, update_ball
+from zooming.kernels.jit import IS_JIT_DISABLED, jit_inline, jit_inline_refcount, jit_kernel
+from zooming.kernels.layout import ACTIVE, BALL, EITHER, PUBLISHED_SEARCH
 from zooming.kernels.masks import has_feasible
 from zooming.kernels.records import itself, vector_at
-from zooming.kernels.update_rule import draw, set_iota
+from zooming.kernels.update_rule import ceiling, draw, set_iota
 
 STATE = np.dtype(
     [
@@ -113,7 +116,8 @@ def end_turn(t, search):
         keep_copy(t, search)
         now[0]["temperature"] = now[0]["first_temperature"]
         return
-    now[0]["temperature"] = min(HOTTEST, now[0]["temperature"] * now[0]["growth"])
+    if now[0]["n_splits"] > 0 or t.core[0]["learning"] != PUBLISHED_SEARCH:
+        now[0]["temperature"] = min(HOTTEST, now[0]["temperature"] * now[0]["growth"])
     if now[0]["n_splits"] >= now[0]["patience"]:
         go_back(t, search)
         now[0]["temperature"] = now[0]["first_temperature"]
@@ -147,6 +151,7 @@ def go_back(t, search):
 def learn_or_evaluate(t, step, row, reward, next_value, action):
     """Apply the update rule, or add up the return of an evaluation. Return whether to split.
 
+    The next state is the point that was read last: PUBLISHED_SEARCH values it after the last step.
     An episode without a call of `act` at step 0 comes from outside, such as a log. It is always
     learned.
     """
@@ -156,6 +161,9 @@ def learn_or_evaluate(t, step, row, reward, next_value, action):
         now[0]["is_evaluation"] = np.int64(now[0]["is_acting"] == 1 and now[0]["turn"] > 0)
         now[0]["is_acting"] = 0
     if now[0]["is_evaluation"] == 0:
+        if t.core[0]["learning"] == PUBLISHED_SEARCH and step + 1 == t.core[0]["horizon"]:
+            after, _ = select(t.rows, t.core, 0, t.state, EITHER, t.stack)
+            next_value = min(ceiling(t.core, 0), t.rows[after]["value"])
         return update_ball(t, step, row, reward, next_value, action)
     if step == 0:
         t.core[0]["episode"] += 1
@@ -172,39 +180,62 @@ def draw_by_value(t, core, root, best, allowed):
     actions are feasible. The balls are visited from low to high actions. Each ball replaces the
     current choice with the probability weight / total weight so far.
     """
-    span = core[0]["reward_span"] * core[0]["horizon"]
-    scale = search_at(t.more).state[0]["temperature"] * span
+    unit = core[0]["reward_span"] * core[0]["horizon"]  # D
+    if core[0]["learning"] == PUBLISHED_SEARCH:
+        unit = largest_size(t, core, root, allowed)
+    scale = search_at(t.more).state[0]["temperature"] * unit
     least = best - COLD * scale
-    n_state = core[0]["n_state"]
-    most = t.stack.shape[0] - 1
     t.stack[0] = root
     top = 1
     total = 0.0
     found = np.int64(-1)
     while top > 0:
-        top -= 1
-        row = t.stack[top]
-        value = t.rows[row]["value"]
-        if value < least:
-            continue
-        child = np.int64(t.rows[row]["child"])
-        if child != ACTIVE:
-            axis = np.int64(t.rows[row]["axis"])
-            if axis < n_state:
-                t.stack[top] = child + np.int64(t.state[axis] >= t.rows[row]["cut"])
-                top = min(top + 1, most)
-            else:
-                t.stack[top] = child + 1
-                top = min(top + 1, most)
-                t.stack[top] = child
-                top = min(top + 1, most)
-            continue
-        if allowed.shape[0] > 0:
-            sides(t.rows, row, n_state, t.low, t.high)
-            if not has_feasible(t.axes, n_state, allowed, t.low, t.high):
-                continue
-        weight = np.exp((value - best) / scale)
-        total += weight
-        if np.float64(draw(core) >> np.uint64(11)) * 2.0**-53 * total < weight:
-            found = row
+        row, top = next_relevant(t, core, top, least, allowed)
+        if row >= 0:
+            weight = np.exp((t.rows[row]["value"] - best) / scale)
+            total += weight
+            if np.float64(draw(core) >> np.uint64(11)) * 2.0**-53 * total < weight:
+                found = row
     return found
+
+
+@jit_kernel
+def largest_size(t, core, root, allowed):
+    """Return the largest |Q| of the relevant balls with a feasible action, or 1 if all are 0."""
+    t.stack[0] = root
+    top = 1
+    found = 0.0
+    while top > 0:
+        row, top = next_relevant(t, core, top, -np.inf, allowed)
+        if row >= 0:
+            found = max(found, abs(t.rows[row]["value"]))
+    return found if found > 0.0 else 1.0
+
+
+@jit_inline
+def next_relevant(t, core, top, least, allowed):
+    """Pop a row off `t.stack` and push its relevant children. Return (row, new top).
+
+    The row is -1 unless it is an active ball with a feasible action and a Q of at least `least`.
+    """
+    n_state = core[0]["n_state"]
+    most = t.stack.shape[0] - 1
+    top -= 1
+    row = np.int64(t.stack[top])
+    if t.rows[row]["value"] < least:
+        return np.int64(-1), top
+    child = np.int64(t.rows[row]["child"])
+    if child != ACTIVE:
+        axis = np.int64(t.rows[row]["axis"])
+        if axis < n_state:
+            t.stack[top] = child + np.int64(t.state[axis] >= t.rows[row]["cut"])
+            return np.int64(-1), min(top + 1, most)
+        t.stack[top] = child + 1
+        top = min(top + 1, most)
+        t.stack[top] = child
+        return np.int64(-1), min(top + 1, most)
+    if allowed.shape[0] > 0:
+        sides(t.rows, row, n_state, t.low, t.high)
+        if not has_feasible(t.axes, n_state, allowed, t.low, t.high):
+            return np.int64(-1), top
+    return row, top

@@ -19,7 +19,8 @@ class AdaptiveMB(ModelLearner):
 
     A ball counts next states on a grid that is as fine as the ball. A ball of depth l has side
     2^-l. With d state axes it is split at `split_factor` 2^((d + 2) l) visits, for d > 2 at
-    `split_factor` 2^(d l). `docs/relatives.md` has the definition.
+    `split_factor` 2^(d l). `docs/relatives.md` has the definition, and says where it differs from
+    the program of the paper's authors, which counts next states on the partition of the next step.
 
     Parameters
     ----------
@@ -88,6 +89,8 @@ class AdaptiveMB(ModelLearner):
     @classmethod
     def as_published(cls, env: Any, bonus: float | bonuses.Bonus, **options: Any) -> AdaptiveMB:
         """Return the agent in the paper's form: monotone, capped by H, actions uniform in the ball.
+
+        It is not the authors' program, see `docs/relatives.md`.
 
         Parameters
         ----------

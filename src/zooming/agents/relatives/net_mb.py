@@ -59,7 +59,7 @@ class NetMB(ModelLearner, NetQ):
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | bonuses.Bonus, **options: Any) -> NetMB:
-        """Return the agent with the net's points at 0, eps, 2 eps, ... and values capped by H.
+        """Return the agent in the authors' form: points 0, eps, 2 eps, ..., capped by H, monotone.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ from zooming.agents.core import TIES
 from zooming.agents.q_learner import QLearner
 from zooming.agents.split_options import first_boxes, split_core, take_split_options
 from zooming.agents.status import Status, plain
-from zooming.bonuses import Doubling
+from zooming.bonuses import Bonus, Doubling
 from zooming.errors import ConfigurationError
 from zooming.kernels import box_episodes
 from zooming.partitions.searched import SearchTable
@@ -55,6 +55,8 @@ class SinglePartitionQ(QLearner):
         At each improvement, `growth` becomes `growth ** damping`. From 0 to 1.
     patience : int, default 2
         Training episodes with a split but no improvement before the agent goes back to its copy.
+    published : bool, default False
+        Search as in the paper's experiments, see `as_published`.
     split : {"all", "longest"}, default "all"
         Sides that a split halves: all that are longer than half the diameter, or one longest side.
     max_balls : int, optional
@@ -85,6 +87,7 @@ class SinglePartitionQ(QLearner):
         growth: float = 2.0,
         damping: float = 0.8,
         patience: int = 2,
+        published: bool = False,
         cap: str = "horizon",
         split: str = "all",
         max_balls: int | None = None,
@@ -97,12 +100,15 @@ class SinglePartitionQ(QLearner):
         self.growth = check_float(growth, "growth", 1.0, 1e6)
         self.damping = check_float(damping, "damping", 0.0, 1.0)
         self.patience = check_int(patience, "patience", 1)
+        if not isinstance(published, bool):
+            raise ConfigurationError(f"published={published!r}: give True or False")
+        self.published = published
         if not isinstance(self.split, str):
             raise ConfigurationError(
                 'SinglePartitionQ splits in compiled code; give split="all" or split="longest"'
             )
         core = split_core(self)
-        core["learning"] = kernels.SEARCH
+        core["learning"] = kernels.PUBLISHED_SEARCH if published else kernels.SEARCH
         if core["bonus_rule"][0] != kernels.SCALED or isinstance(self.bonus, Doubling):
             raise ConfigurationError(
                 f"SinglePartitionQ goes back to earlier tables, which bonus={self.bonus} cannot "
@@ -113,6 +119,25 @@ class SinglePartitionQ(QLearner):
             self.evaluations, self.temperature, self.growth, self.damping, self.patience
         )  # fmt: skip
         self.begin(table)
+
+    @classmethod
+    def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> SinglePartitionQ:
+        """Return the agent in the form of the paper's experiments.
+
+        All steps are alike: V(x') = min(H, max Q) also after the last step, so Q is not the return
+        that is left. D is the largest |Q| of the relevant balls, and the temperature does not
+        grow before a ball was split. Values are capped by H, and actions are uniform in the ball.
+
+        Parameters
+        ----------
+        env : gymnasium.Env
+            The environment to learn on.
+        bonus : float or Bonus
+            Exploration bonus: a number c means c / sqrt(t). The paper tunes c.
+        **options
+            Other options of `SinglePartitionQ`.
+        """
+        return cls(env, bonus=bonus, cap="horizon", action="uniform", published=True, **options)
 
     @property
     def learned(self) -> Any:
