@@ -1,4 +1,4 @@
-# make demo   train on the oil problem and draw what was learned
+# make demo   learn when to order, and draw what was learned
 # make test   check style and types, run the tests
 # make docs   build the documentation into out/docs; a warning is an error
 PYTHON ?= python3

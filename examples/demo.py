@@ -1,67 +1,53 @@
-"""Train AdaptiveQ and NetQ on the oil problem, print the results, and draw them."""
+"""How much to order, and when: Auto learns it in a few hundred episodes, and the policy is drawn.
 
-import time
+Beside it are the textbook's (s, S) rule, PPO if Stable-Baselines3 is installed, and the optimum.
+"""
+
+import importlib.util
 from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
 import matplotlib.pyplot as plt
-from rich.console import Console
-from rich.table import Table
+import numpy as np
 
 import zooming
 from zooming import plots
+from zooming.study.rivals.registry import RIVALS
 
-EPISODES, SEEDS = 20_000, range(10)
+EPISODES, STEP = 500, 3
 OUT = Path("out/demo.png")
 
 
 def main() -> None:
-    env = gym.make("zooming/Oil-v0", survey="laplace", sharpness=10.0)
-    oil = env.unwrapped
-    optimum = oil.horizon - abs(0.5 - oil.center[0])  # move to the oil in one step and stay
-    print(
-        f"Oil discovery: {EPISODES:,} episodes of {oil.horizon} steps; the best possible return "
-        f"is {optimum:.2f}. The first run compiles for a minute or two."
-    )
-    table = Table()
-    for column in (
-        "agent",
-        "return at the end",
-        "share of the optimum",
-        "balls",
-        "bytes",
-        "steps per second",
-    ):
-        table.add_column(column, justify="left" if column == "agent" else "right")
+    env = gym.make("zooming/Inventory-v0", lead_time=1)
+    optimal, rule = zooming.solve(env), zooming.evaluate(env.unwrapped.rule, env).mean
+    agents = {"Auto": (zooming.Auto, 10)}
+    if importlib.util.find_spec("stable_baselines3"):
+        agents["PPO"] = (partial(RIVALS["sb3:PPO"], episodes=EPISODES, n_steps=200), 3)
+    histories = {
+        name: zooming.learn_many(make, env, range(n_seeds), EPISODES)
+        for name, (make, n_seeds) in agents.items()
+    }
+    agent = histories["Auto"][0].agent
+    learned = np.mean([zooming.evaluate(one.agent, env).mean for one in histories["Auto"]])
+    print("An order costs 20, a unit in stock 1 a day, a unit owed 9 a day; ten days.")
+    print(f"Mean cost of ten days: optimum {-optimal.return_:.1f}, (s, S) rule {-rule:.1f},")
+    print(f"Auto after {EPISODES} episodes {-learned:.1f} (mean over ten seeds)")
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    agents = {"AdaptiveQ": zooming.AdaptiveQ, "NetQ": partial(zooming.NetQ, episodes=EPISODES)}
-    histories = {}
-    for name, make_agent in agents.items():
-        make_agent(env, seed=0).learn(1)  # compile first, so that the time below is learning only
-        agent = make_agent(env, seed=0)
-        began = time.perf_counter()
-        history = agent.learn(EPISODES, progress_bar=True)
-        seconds = time.perf_counter() - began
-        final = history.returns[-200:].mean()
-        speed = f"{EPISODES * agent.horizon / seconds:,.0f}"
-        table.add_row(
-            name,
-            f"{final:.3f}",
-            f"{final / optimum:.1%}",
-            f"{agent.n_balls:,}",
-            f"{agent.nbytes:,}",
-            speed,
-        )
-        histories[name] = zooming.learn_many(make_agent, env, SEEDS, EPISODES)
-        if name == "AdaptiveQ":
-            agent.partition(1).plot(right)
-            right.plot(oil.center, oil.center, "+", color="red", markersize=14, label="the oil")
-            right.legend(loc="lower left")
-    plots.learning_curves(histories, left, optimum=optimum)
-    left.set_title("learning curves")
-    right.set_title(f"AdaptiveQ's partition at {right.get_title()}")
-    Console().print(table)
+    plots.learning_curves(histories, left, optimum=optimal)
+    left.axhline(rule, color="0.5", linewidth=1.0)
+    left.text(EPISODES, rule, "(s, S) rule ", color="0.4", ha="right", va="bottom")
+    left.set(title="learning curves", ylabel="return of ten days", ylim=(-520, -120))
+    stock = np.linspace(-20.0, 40.0, 241)[:, None]
+    orders, _ = agent.predict(stock, state=np.full(len(stock), STEP))
+    placed = np.where(orders < 1.0, 0.0, orders)  # less than one unit is not ordered
+    best = np.array([optimal.action(STEP, one) for one in stock])
+    with plots.drawing(right):
+        right.plot(stock, best, color="0.2", linestyle=":", label="optimal policy")
+        right.plot(stock, placed, color=plots.COLORS[0], label=f"Auto after {EPISODES} episodes")
+        right.set(title=f"the policy of day {STEP + 1}", xlabel="units in stock", ylabel="order")
+        right.legend(frameon=False)
     OUT.parent.mkdir(exist_ok=True)
     figure.savefig(OUT, dpi=120)
     print(f"Figure: {OUT}")
