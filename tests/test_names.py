@@ -15,6 +15,7 @@ import pytest
 
 import zooming
 from zooming.agents import files
+from zooming.app import cli
 from zooming.export.c_header import c_header
 from zooming.export.decision_tree import tree_of
 from zooming.export.forms import about, head_of
@@ -276,3 +277,17 @@ def test_one_column_for_two_axes_is_refused():
     with pytest.raises(zooming.ConfigurationError, match="names a column twice; give each axis"):
         agent.learn_from(log, action=["action_GO_0", "action_GO_0"])
     assert agent.n_episodes == 0
+
+
+# --- pages and pictures ---------------------------------------------------------------------------
+
+
+def test_rules_with_hostile_names_are_written_as_a_page_and_a_picture(tmp_path):
+    agent = zooming.AdaptiveQ(Twins({"$_{$": 0.1, "</title><script>x": 0.9}), horizon=2, seed=0)
+    agent.learn(12)
+    agent.save(tmp_path / "agent.zoom")
+    for name in ("<script>.html", "rules.png", "rules.csv", "rules.json", "rules.txt"):
+        cli.main(["explain", str(tmp_path / "agent.zoom"), str(tmp_path / name)])
+    page = (tmp_path / "<script>.html").read_text()
+    assert "<script>" not in page
+    assert "default-src 'none'" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,10 @@ from zooming.errors import ConfigurationError
 from zooming.validation import check_int
 
 PICTURES = (".png", ".svg", ".pdf")
+NO_CODE = (
+    '<meta http-equiv="Content-Security-Policy" '
+    "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+)
 ENDINGS = (".txt", ".html", ".csv", ".json", *PICTURES)
 
 
@@ -97,8 +102,11 @@ def _write(found: Any, path: Path) -> None:
     elif path.suffix == ".json":
         text = json.dumps({"about": found.notes, "rows": found.records()}, indent=1) + "\n"
     elif path.suffix == ".html":
-        head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{path.stem}</title>'
-        text = f'{head}<body style="font-family:sans-serif">{found._repr_html_()}</body></html>\n'
+        text = (
+            f'<!doctype html><html lang="en"><meta charset="utf-8">{NO_CODE}'
+            f"<title>{html.escape(path.stem)}</title>"
+            f'<body style="font-family:sans-serif">{found._repr_html_()}</body></html>\n'
+        )
     else:
         text = f"{found}\n"
     write_atomically(path, text.encode())

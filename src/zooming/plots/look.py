@@ -85,6 +85,8 @@ def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
             ax = plt.subplots(figsize=(5, 3.8), layout="constrained")[1]
         yield ax
         # A given Axes was made with the caller's settings, so each property is set on it.
+        for label in (ax.title, ax.xaxis.label, ax.yaxis.label):
+            label.set_parse_math(False)  # a name with two dollar signs is no formula
         ax.title.set_fontsize(_TEXT + 1)
         for label in (ax.xaxis.label, ax.yaxis.label):
             label.set_fontsize(_TEXT)
