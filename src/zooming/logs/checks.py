@@ -210,10 +210,10 @@ class Checker:
             "terminated", "with a value of terminated that is not 0 or 1, true or false", is_odd,
             first, lambda k: f"{given[k]:g}",
         )  # fmt: skip
-        n_before = np.cumsum(is_terminated) - is_terminated
-        is_after = n_before > n_before[np.flatnonzero(is_new)][np.cumsum(is_new) - 1]
+        n_before: NDArray[np.int64] = np.cumsum(is_terminated) - is_terminated
+        is_after: Mask = n_before > n_before[np.flatnonzero(is_new)][np.cumsum(is_new) - 1]
         self._flag("after", "after the end of their episode", is_after, first)
-        return ~(is_odd | is_after)
+        return np.asarray(~(is_odd | is_after))
 
     def _is_inside(
         self, points: Floats, first_axis: int, what: str, is_missing: Mask, first: int

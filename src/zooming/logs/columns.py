@@ -240,7 +240,8 @@ def _as_array(column: Any, name: str) -> NDArray[Any]:
         raise _nested_error(name)
     if found.dtype == object:
         if hasattr(column, "isna"):
-            found = np.where(column.isna(), None, found)
+            found = found.copy()
+            found[np.asarray(column.isna())] = None
         if any(isinstance(value, (list, tuple, set, dict, np.ndarray)) for value in found):
             raise _nested_error(name)
     return found

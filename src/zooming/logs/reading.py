@@ -153,7 +153,7 @@ def _slices(frame: Any, columns: Columns) -> Iterator[Rows]:
     lengths = {len(found[name]) for name in columns.used}
     if len(lengths) > 1:
         raise ConfigurationError("the columns of the log have different lengths")
-    for first in range(0, *lengths, PIECE_ROWS):
+    for first in range(0, lengths.pop(), PIECE_ROWS):
         if isinstance(found, dict):
             piece = {name: column[first : first + PIECE_ROWS] for name, column in found.items()}
         else:
