@@ -572,3 +572,44 @@ def test_a_portfolio_that_makes_its_agents_itself_refuses_to_be_saved(tmp_path):
 
     with pytest.raises(zooming.ConfigurationError, match="its constructor takes no `agents`"):
         Pair(oil()).save(tmp_path / "pair.zoom")
+
+
+# --- many axes ------------------------------------------------------------------------------------
+
+
+def many_axes(n_state, n_action=2):
+    state, action = box(*[(0, 1)] * n_state), box(*[(0, 1)] * n_action)
+    return Chance(state, action, lambda action: 1.0 - float(np.abs(action - 0.3).mean()))
+
+
+@compiled
+@pytest.mark.parametrize("kind", [zooming.Auto, zooming.Planner])
+def test_many_axes_are_said_at_construction_and_cost_no_more_than_eight(kind):
+    kind(many_axes(6), horizon=2, seed=0)  # no warning
+    for n_state in (7, 8, 11, 40):
+        message = (
+            rf"Chance: {n_state + 2} axes are many .* at most 6,561 cells, .* about 2 ms\. Give"
+        )
+        with pytest.warns(UserWarning, match=message):
+            agent = kind(many_axes(n_state), horizon=2, seed=0)
+        agent.learn(PILOT + 10)
+        table = agent.planner.table if kind is zooming.Auto else agent.table
+        assert 4096 <= table.plan.q.shape[1] <= 6561
+        assert (table.grid.bins >= 2).all() or n_state > 10  # every axis counts up to 12
+        assert (table.grid.bins[-2:] >= 2).all()
+        assert agent.nbytes < 5e6
+
+
+@compiled
+def test_a_grid_of_many_axes_keeps_fine_bins_if_few_of_them_vary(tmp_path):
+    env = many_axes(9)
+    env.reset = lambda *, seed=None, options=None: (np.full(9, 0.5), {})
+    env.step = lambda action: (np.full(9, 0.5), env.pay(action), False, False, {})
+    with pytest.warns(UserWarning, match="11 axes are many"):
+        agent = zooming.Auto(env, horizon=2, seed=0)
+    agent.learn(60)
+    assert (agent.planner.table.grid.bins[:9] == 1).all()
+    assert (agent.planner.table.grid.bins[9:] > 20).all()
+    assert agent.predict(np.full(9, 0.5))[0] == pytest.approx([0.3, 0.3], abs=0.06)
+    agent.save(tmp_path / "many.zoom")
+    assert knowledge(zooming.load(tmp_path / "many.zoom", env=env)) == knowledge(agent)

@@ -1,5 +1,7 @@
 """Save, load, continue equals never having stopped."""
 
+import tracemalloc
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zooming
-from helpers import AGENTS, KINDS, LEARNERS, Boxes, Drift, box, knowledge, same_history
+from helpers import AGENTS, KINDS, LEARNERS, Boxes, Chance, Drift, box, knowledge, same_history
 from zooming.agents import files
 
 PROBLEMS = {
@@ -596,3 +598,87 @@ def test_an_agent_loaded_with_another_environment_has_its_name(tmp_path):
     with pytest.raises(zooming.TransitionError, match=r"^Slide, step 1: state\[0\]"):
         loaded.act(1, [7.0, 0.0])
     assert repr(zooming.load(tmp_path / "drift.zoom")).startswith("AdaptiveQ(Drift, ")
+
+
+SCALED_SPACES = {
+    "boxes": (box((0, 1)), box((0, 1))),
+    "numbers": (gym.spaces.Discrete(3), gym.spaces.Discrete(4)),
+    "mixed": (gym.spaces.Tuple([gym.spaces.Discrete(2), box((-3, 3))]), box((0, 1), (0, 2))),
+}
+SCALES = [1e-320, 1e-200, 1e-160, 1e-150, 1e-101, 1e-99, 1e-12, 1.0, 1e30, 1e99]
+TOO_LARGE = [1e101, 1e154, 1e160, 1e290, 1e300, 1e307]
+
+
+def scaled(scale, spaces="boxes"):
+    """Return an environment whose rewards are 0.5 to 1 times `scale`, or the negative of that."""
+    state, action = SCALED_SPACES[spaces]
+
+    def pay(action):
+        share = 0.5 + 0.5 * abs(np.sin(float(np.sum(action)) + 1.0))
+        return -scale * share if spaces == "numbers" else scale * share
+
+    return Chance(state, action, pay)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("spaces", SCALED_SPACES)
+@pytest.mark.parametrize("kind", ["Auto", "Planner", "TreeQ", "AdaptiveQ"])
+def test_what_save_writes_load_reads_at_every_scale_of_rewards(kind, spaces, path):
+    for scale in SCALES:
+        options = {} if kind in ("Auto", "Planner") else {"reward_range": (-1e100, 1e100)}
+        if scale > 1e-90 and options:
+            options = {"reward_range": (-scale, scale)}
+        agent = getattr(zooming, kind)(scaled(scale, spaces), horizon=3, seed=0, **options)
+        agent.learn(12)
+        agent.save(path)
+        loaded = zooming.load(path, env=scaled(scale, spaces))
+        assert knowledge(loaded) == knowledge(agent), scale
+        assert np.isfinite(loaded.value(0, scaled(scale, spaces).reset(seed=0)[0])), scale
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("kind", ["Auto", "Planner", "TreeQ", "AdaptiveQ"])
+def test_a_reward_too_large_to_be_squared_is_refused_at_once(kind, path):
+    for scale in TOO_LARGE:
+        agent = getattr(zooming, kind)(scaled(scale), horizon=3, seed=0)
+        message = r"Chance, step 0: reward .* is (too large: at most 1e\+100|outside).*; .*rescale"
+        with pytest.raises(zooming.TransitionError, match=message):
+            agent.learn(12)
+        before = knowledge(agent)
+        assert agent.n_episodes == 0
+        agent.save(path)
+        assert knowledge(zooming.load(path, env=scaled(scale))) == before
+        row = {"episode": [0], "state_0": [0.5], "action_0": [0.5], "reward": [scale]}
+        with pytest.raises(zooming.TransitionError, match=r"reward outside.*rescale the reward"):
+            agent.learn_from(row)
+        assert knowledge(agent) == before
+    for limits in [(0, 1e160), (-1e101, 0), (0, 1e-120)]:
+        with pytest.raises(zooming.ConfigurationError, match="are supported; rescale the reward"):
+            getattr(zooming, kind)(scaled(1.0), horizon=3, reward_range=limits)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("kind", ["Auto", "Planner"])
+def test_a_file_that_asks_for_gigabytes_is_refused_before_it_gets_them(kind, path):
+    agent = getattr(zooming, kind)(scaled(1.0), horizon=3, seed=0)
+    agent.learn(8)
+    agent.save(path)
+    header, arrays = files.read_container(path)
+    numbers = {"kind": "Discrete", "n": 60_000, "start": 0, "dtype": "int64"}
+    for horizon, state in [(10**9, None), (10**15, None), (10**5, numbers)]:
+        changed = {**header, "options": {**header["options"], "horizon": horizon}}
+        if state:
+            changed["spaces"] = {**header["spaces"], "state": state}
+        files.write_container(path, changed, arrays)
+        tracemalloc.start()
+        with pytest.raises(zooming.CheckpointError, match=f"horizon {horizon:,} with"):
+            zooming.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+        tracemalloc.stop()
+    with pytest.raises(zooming.SpaceError, match="give a shorter horizon, or ordered="):
+        getattr(zooming, kind)(scaled(1.0), horizon=10**9)
+
+
+def test_a_horizon_that_is_too_long_for_a_table_is_refused_by_name():
+    with pytest.raises(zooming.SpaceError, match=r"1,000,000,000 steps make .* shorter horizon"):
+        zooming.AdaptiveQ(scaled(1.0), horizon=10**9)

@@ -1,6 +1,8 @@
 """Learning from a log is update row by row; every fault is counted, named, and changes nothing."""
 
+import gzip
 import sys
+from datetime import timedelta
 from types import SimpleNamespace
 
 import gymnasium as gym
@@ -11,6 +13,7 @@ import pytest
 
 import zooming
 from helpers import Boxes, box, knowledge
+from zooming.agents.replay import Transitions
 from zooming.errors import LibraryError
 from zooming.logs import learn, reading
 
@@ -140,7 +143,7 @@ def test_a_fault_is_named_and_refused_or_its_row_skipped(log, fault):
     assert said.n_learned == len(good)
     same = agent()
     same._learn_transitions(
-        learn.Transitions(
+        Transitions(
             *(spoiled[name].to_numpy()[good].reshape(shape) for name, shape in (
                 ("step", -1), ("state_0", (-1, 1)), ("action_0", (-1, 1)), ("reward", -1),
                 ("next_state_0", (-1, 1)), ("terminated", -1),
@@ -318,3 +321,144 @@ def test_record_asks_for_polars_before_it_plays(monkeypatch):
     with pytest.raises(LibraryError, match="record needs polars: pip install polars") as caught:
         zooming.record(env, lambda step, state: state, 3)
     assert isinstance(caught.value, ImportError)
+
+
+# --- hostile logs ---------------------------------------------------------------------------------
+
+
+def test_a_file_is_read_and_checked_once(log, tmp_path, monkeypatch):
+    reads, feeds = [], []
+    parse, feed = reading._read_csv, learn.Checker.feed
+    monkeypatch.setattr(reading, "_read_csv", lambda *a, **b: (reads.append(1), parse(*a, **b))[1])
+    monkeypatch.setattr(learn.Checker, "feed", lambda *a: (feeds.append(1), feed(*a))[1])
+    log.write_csv(tmp_path / "log.csv")
+    agent().learn_from(tmp_path / "log.csv")
+    assert (len(reads), len(feeds)) == (2, 1)  # the line of names, and the rows
+
+
+def test_newlines_in_quotes_do_not_end_a_row_at_the_border_of_a_piece(
+    log, taught, tmp_path, monkeypatch
+):
+    note = 'line 1\nline 2, with a comma and a "quote"\n0,0,0.5'
+    log.with_columns(pl.lit(note).alias("a\nb")).select("a\nb", *log.columns).write_csv(
+        tmp_path / "log.csv"
+    )
+    for size in (10**9, 3000, 700, 300, 150, 1):
+        monkeypatch.setattr(reading, "PIECE_BYTES", size)
+        found = agent()
+        found.learn_from(tmp_path / "log.csv")
+        assert knowledge(found) == taught, size
+
+
+def test_a_quote_that_is_never_closed_does_not_read_the_whole_file(log, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "PIECE_BYTES", 100)
+    monkeypatch.setattr(reading, "LONGEST_ROW", 500)
+    (tmp_path / "log.csv").write_text(log.write_csv().replace("0.5", '"0.5', 1))
+    with pytest.raises(zooming.ConfigurationError, match="quote that is not closed"):
+        agent().learn_from(tmp_path / "log.csv")
+
+
+ODD = {  # column, value, and what is said of it
+    "-3.7": ("terminated", -3.7, "terminated that is not 0 or 1, true or false .*: -3.7"),
+    "inf": ("terminated", np.inf, "terminated that is not 0 or 1, true or false .*: inf"),
+    "2": ("terminated", 2, "terminated that is not 0 or 1, true or false .*: 2"),
+    "1_000": ("terminated", "1_000", "'terminated' holds text, first '1_000' in row 7"),
+    "other digits": ("reward", "\u0663", "'reward' holds text, first '\u0663' in row 7"),
+    "10**400": ("state_0", 10**400, r"state\[0\] = inf, but it runs"),
+    "-(10**400)": ("reward", -(10**400), "reward -inf"),
+    "a row after the end": ("terminated", True, r"2 rows after the end of .*\(rows 8, 9\)"),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+@pytest.mark.parametrize("kind", ["dict", "pandas", "csv"])
+def test_an_odd_value_is_refused_by_name(log, tmp_path, case, kind):
+    column, value, message = ODD[case]
+    spoiled = {name: log[name].to_list() for name in log.columns}
+    spoiled["terminated"] = [0] * len(log)
+    spoiled[column][7] = value
+    if kind == "csv":
+        lines = [
+            ",".join(spoiled),
+            *(",".join(map(str, row)) for row in zip(*spoiled.values(), strict=True)),
+        ]
+        (tmp_path / "log.csv").write_text("\n".join(lines))
+        spoiled = tmp_path / "log.csv"
+    elif kind == "pandas":
+        spoiled = pd.DataFrame(spoiled)
+    found = agent()
+    before = knowledge(found)
+    with pytest.raises(zooming.TransitionError, match=message):
+        found.learn_from(spoiled)
+    assert knowledge(found) == before
+    n_bad = 2 if "after" in case else 1
+    assert found.learn_from(spoiled, bad="skip").n_learned == len(log) - n_bad
+
+
+def test_masked_numbers_are_missing(log):
+    columns = {name: log[name].to_numpy() for name in log.columns}
+    for name in ("reward", "step", "episode"):
+        hidden = np.ma.array(columns[name], mask=np.arange(len(log)) == 7)
+        with pytest.raises(zooming.TransitionError, match=r"a missing value.* \(row 7"):
+            agent().learn_from({**columns, name: hidden})
+
+
+def test_a_column_that_occurs_twice_is_refused_if_it_is_read(log, taught, tmp_path):
+    head, rest = log.write_csv().split("\n", 1)
+    for text in (head.replace("next_state_0", "state_0"), head.replace("terminated", "reward")):
+        (tmp_path / "log.csv").write_text(f"{text}\n{rest}")
+        with pytest.raises(zooming.ConfigurationError, match="occurs 2 times"):
+            agent().learn_from(tmp_path / "log.csv")
+    frame = pd.DataFrame(log.to_dict(as_series=False))
+    with pytest.raises(zooming.ConfigurationError, match="'reward' occurs 2 times"):
+        agent().learn_from(pd.concat([frame, frame[["reward"]]], axis=1))
+    lines = log.write_csv().splitlines()
+    noted = [f"{lines[0]},note,note", *(f"{line},a,b" for line in lines[1:])]
+    (tmp_path / "log.csv").write_text("\n".join(noted))
+    found = agent()
+    found.learn_from(tmp_path / "log.csv")
+    assert knowledge(found) == taught
+
+
+def test_what_is_not_a_column_of_numbers_is_refused_by_name(log, tmp_path):
+    columns = {name: log[name].to_numpy() for name in log.columns}
+    n = len(log)
+    mixed, lists = ([1, "1", None, 2.0, (1,)] * n)[:n], [[1]] * n
+    compressed = tmp_path / "log.csv"
+    compressed.write_bytes(gzip.compress(log.write_csv().encode())[:-9])
+    log.write_parquet(tmp_path / "log.parquet")
+    good = (tmp_path / "log.parquet").read_bytes()
+    at = good.index(b"\x15", 8)
+    (tmp_path / "log.parquet").write_bytes(good[:at] + b"\xff" * 30 + good[at + 30 :])
+    days = pl.lit(timedelta(seconds=0))
+    cases = [
+        (compressed, "log.csv is not a CSV file"),
+        (tmp_path / "log.parquet", "log.parquet is not a Parquet file"),
+        (log.with_columns(state_0=pl.lit(b"ab")), "'state_0' holds Binary"),
+        (log.with_columns(pl.Series("state_0", [object()] * n, pl.Object)), "'state_0' holds Obje"),
+        (log.with_columns(reward=days), "'reward' holds Duration"),
+        ({**columns, "reward": 0.5}, "'reward' is 0.5; give a sequence"),
+        ({**columns, "reward": (x for x in range(n))}, "'reward' is <generator.*; give a sequence"),
+        ({**columns, "reward": "a" * n}, "'reward' is 'a.*; give a sequence"),
+        ({**columns, "reward": np.ones((n, 2))}, "'reward' holds lists"),
+        ({**columns, "reward": np.zeros(n, "m8[s]")}, "'reward' holds timedelta64"),
+        ({**columns, "episode": mixed}, "'episode' holds lists"),
+        ({**columns, "episode": lists}, "'episode' holds lists"),
+        (pd.DataFrame({**columns, "episode": lists}), "'episode' holds lists"),
+    ]
+    one = agent()
+    before = knowledge(one)
+    for case, message in cases:
+        with pytest.raises(zooming.ConfigurationError, match=message):
+            one.learn_from(case)
+    assert knowledge(one) == before
+
+
+def test_episodes_without_a_name_are_missing_in_every_library(log):
+    frame = pd.DataFrame(log.to_dict(as_series=False))
+    numbers = pd.array([None if k == 7 else k // 5 for k in range(len(log))], "Int64")
+    dates = pd.to_datetime(["NaT" if k == 7 else f"20{10 + k // 5 % 80}-1-1" for k in range(600)])
+    words = pd.Series([float("nan") if k == 7 else f"e{k // 5}" for k in range(600)], dtype=object)
+    for names in (numbers, words, dates):
+        with pytest.raises(zooming.TransitionError, match=r"a missing value.* \(row 7\)"):
+            agent().learn_from(frame.assign(episode=names)[:400])

@@ -10,7 +10,6 @@ import pytest
 
 import zooming
 from helpers import Boxes, Drift, box, knowledge, same_history
-from zooming.agents.planner import ANY_REWARD
 from zooming.kernels import (
     IS_JIT_DISABLED,
     cholesky,
@@ -39,6 +38,7 @@ from zooming.kernels.plan_layout import (
     SMOOTH,
     VALUES,
 )
+from zooming.validation import ANY_REWARD
 
 compiled_only = pytest.mark.skipif(IS_JIT_DISABLED, reason="plans take seconds if not compiled")
 

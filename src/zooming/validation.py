@@ -22,6 +22,9 @@ from zooming.kernels.layout import BOUND_TOLERANCE
 
 Floats = NDArray[np.float64]
 FRAMES = ("polars", "pandas")  # libraries of data frames, the preferred first
+# Beyond these, squares of returns overflow or vanish. Smaller differences of rewards count as none.
+LARGEST_REWARD, SMALLEST_SPAN = 1e100, 1e-100
+ANY_REWARD = (-LARGEST_REWARD, LARGEST_REWARD)
 # Options of Stable-Baselines3 and similar libraries, and what to use here instead.
 _NO_NETWORK = (
     "nothing is batched, replayed or run on a device: every transition is learned from "
@@ -252,7 +255,8 @@ def check_choice(name: str, given: str, allowed: Iterable[str]) -> str:
 def check_range(values: Any, what: str = "reward_range") -> tuple[float, float]:
     """Return (lowest, highest) as floats.
 
-    Raise ConfigurationError if they are not finite or not in order.
+    Raise ConfigurationError if they are not finite or not in order, or of a scale at which squares
+    of returns overflow or vanish.
     """
     try:
         low, high = (as_float(bound) for bound in values)
@@ -263,6 +267,11 @@ def check_range(values: Any, what: str = "reward_range") -> tuple[float, float]:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ConfigurationError(
             f"{what}={short_repr(values)}: give two finite numbers, the lowest reward first"
+        )
+    if max(-low, high) > LARGEST_REWARD or high - low < SMALLEST_SPAN:
+        raise ConfigurationError(
+            f"{what}={short_repr(values)}: rewards up to {LARGEST_REWARD:g} that differ by "
+            f"{SMALLEST_SPAN:g} or more are supported; rescale the reward"
         )
     return low, high
 

@@ -12,7 +12,6 @@ from zooming import kernels
 from zooming.agents.agent import Agent
 from zooming.agents.clipping import warn_of_clipping
 from zooming.agents.history import Log
-from zooming.agents.learning_problem import ANY_REWARD
 from zooming.agents.recorder import Recorder
 from zooming.kernels.crossing import Crossing
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 # block is in progress, number of episodes so far.
 PLAYER, LEFT, IS_OPEN, N_EPISODES = range(4)
 MANY = 20_000  # recorded transitions that all agents learn before more are played: they need memory
+FINITE = (-float(np.finfo(np.float64).max), float(np.finfo(np.float64).max))  # any reward
 Keeper = TypeVar("Keeper")
 
 
@@ -94,7 +94,7 @@ def play_blocks(portfolio: Portfolio, env: Any, crossing: Crossing, log: Log, en
     settle(portfolio)
     portfolio.counts[IS_OPEN], portfolio._total[0] = 0, 0.0
     first, n_steps = int(log.done[0]), min(portfolio.horizon, env.horizon)
-    recorder = Recorder(env, crossing, (end - first) * n_steps, ANY_REWARD)
+    recorder = Recorder(env, crossing, (end - first) * n_steps, FINITE)
     portfolio._played = Played(recorder, log, first)
     while first < end:
         portfolio._choose()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from zooming.agents.planner import Planner
 from zooming.kernels.plan_layout import WEIGHT
+from zooming.validation import ANY_REWARD
 
 if TYPE_CHECKING:
     from zooming.agents.portfolio import Portfolio
@@ -21,7 +22,8 @@ def ceiling(portfolio: Portfolio, reached: float) -> float:
     that is lower. A planner rounds off narrow peaks. Therefore an optimistic value that is not
     above `reached`, the mean return reached so far, is ignored.
     """
-    highest = portfolio.reward_range[1]
+    is_any = portfolio.reward_range == ANY_REWARD
+    highest = float("inf") if is_any else portfolio.reward_range[1]
     found = [max(highest, portfolio.horizon * highest)]  # an episode may end after one step
     planners = [agent for agent in portfolio.agents if isinstance(agent, Planner)]
     found += [value for value in map(optimistic_value, planners) if value > reached]

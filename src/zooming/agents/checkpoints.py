@@ -156,6 +156,7 @@ def _load(path: str | os.PathLike[str], env: Any, kinds: dict[str, type[Agent]])
         IndexError,
         ArithmeticError,
         RecursionError,
+        MemoryError,
     ) as error:
         raise CheckpointError(
             f"{path}: the content is not what a saved agent holds ({error})"

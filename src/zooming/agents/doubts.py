@@ -9,6 +9,7 @@ import numpy as np
 from zooming.agents.env_facts import stated_steps
 from zooming.agents.status import plain
 from zooming.kernels.plan_layout import CATEGORIES, ENDED
+from zooming.validation import ANY_REWARD
 
 if TYPE_CHECKING:
     from zooming.agents.agent import Agent
@@ -28,7 +29,7 @@ def doubts(agent: Planner) -> list[str]:
     least, most = float(core["least"]), float(core["most"])
     low, high = agent.reward_range
     span = high - low
-    if np.isfinite(span) and most - least < SMALL * span:
+    if (low, high) != ANY_REWARD and most - least < SMALL * span:
         found.append(
             f"rewards seen lie in [{plain(least)}, {plain(most)}], a small part of the range "
             f"[{plain(low)}, {plain(high)}]"

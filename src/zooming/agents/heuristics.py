@@ -13,13 +13,12 @@ from zooming.agents.agent import Agent
 from zooming.agents.clipping import clipping_text
 from zooming.agents.env_facts import stated_range
 from zooming.agents.history import Log
-from zooming.agents.learning_problem import ANY_REWARD
 from zooming.errors import ConfigurationError
 from zooming.kernels import ATOMS, FIRST_VALUE, LOW, heuristics, pausing
 from zooming.kernels.crossing import Crossing
 from zooming.spaces.flatten import INTERVAL
 from zooming.spaces.masks import Feasible
-from zooming.validation import Floats
+from zooming.validation import ANY_REWARD, Floats
 
 
 class Heuristic(Agent):

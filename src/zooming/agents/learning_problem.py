@@ -16,6 +16,7 @@ from zooming.kernels import LOW
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL
 from zooming.validation import (
+    ANY_REWARD,
     as_float,
     check_choice,
     check_range,
@@ -23,7 +24,6 @@ from zooming.validation import (
     short_repr,
 )
 
-ANY_REWARD = (-float(np.finfo(np.float64).max), float(np.finfo(np.float64).max))
 UNIT = (0.0, 1.0)  # the reward range if none is given, and the environment states none
 REWARDS = ("refuse", "clip")  # choices for a reward outside the range
 
@@ -173,6 +173,8 @@ class LearningProblem:
     @property
     def reward_fix(self) -> str:
         """Advice for error messages: what to do about rewards outside the reward range."""
+        if self.reward_range == ANY_REWARD:
+            return "rescale the reward"
         clip = "" if self.is_part else 'rewards="clip", or '
         return (
             f"give {self.agent_name}(..., reward_range=(low, high)), which "
@@ -184,8 +186,12 @@ class LearningProblem:
         """Return the TransitionError for a reward that is outside the reward range."""
         low, high = self.reward_range
         fix = self.reward_fix if np.isfinite(reward) else "check the environment"
-        is_any = self.reward_range == ANY_REWARD
-        fault = "not a finite number" if is_any else f"outside the reward range [{low}, {high}]"
+        fault = f"outside the reward range [{low}, {high}]"
+        if (low, high) == ANY_REWARD:
+            is_large = np.isfinite(reward)
+            fault = (
+                f"too large: at most {high:g} is supported" if is_large else "not a finite number"
+            )
         return TransitionError(f"{self.env_name}, step {step}: reward {reward} is {fault}; {fix}")
 
     def bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,6 @@ from zooming.agents.clipping import clipping_text
 from zooming.agents.doubts import doubts
 from zooming.agents.env_facts import stated_range
 from zooming.agents.history import Log
-from zooming.agents.learning_problem import ANY_REWARD
 from zooming.agents.plan_policy import allowed_rows, greedy_actions, write_best
 from zooming.agents.replay import Transitions, record_samples, update_each
 from zooming.agents.status import Bandwidths, Status, plain
@@ -22,10 +22,10 @@ from zooming.kernels import pausing, plan_actions, plan_episodes, to_unit
 from zooming.kernels.crossing import Crossing
 from zooming.kernels.grids import action_cell, state_cell
 from zooming.kernels.plan_layout import CORE, FLAT, SMOOTH
-from zooming.partitions.cells import CellTable
+from zooming.partitions.cells import THIRDS, CellTable
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible
-from zooming.validation import Floats, check_int
+from zooming.validation import ANY_REWARD, Floats, check_int, count_own_frames
 
 
 class Planner(Agent):
@@ -92,6 +92,15 @@ class Planner(Agent):
         core["reward_low"], core["reward_high"] = self.reward_range
         core["highest"], core["least"], core["most"] = highest, np.inf, -np.inf
         self.table = CellTable(self.axes, core, self.max_samples)
+        if self.table.n_others > THIRDS:
+            warnings.warn(
+                f"{self.env_name}: {self.table.n_others} axes are many for a planner. Its plans "
+                f"have at most {self.table.most_cells:,} cells, so some axes are only halved or "
+                f"left out, and a step takes about {self.table.most_cells / 4000:.0f} ms. Give "
+                "weights={name: 0} for axes that do not matter, or use TreeQ or AdaptiveQ with "
+                'split="longest"',
+                stacklevel=count_own_frames(),
+            )
 
     # --- learning ---------------------------------------------------------------------------------
 

@@ -107,6 +107,11 @@ def first_boxes(
     if n_balls > most:
         names = [name for name, n in zip(axes.names, axes.n_values, strict=True) if n > 1]
         limit = f"max_balls={most:,} allows" if most < MOST_CELLS else "are supported"
+        if not names:
+            raise SpaceError(
+                f"{n_roots:,} steps make as many balls, more than the {most:,} that {limit}; give "
+                "a shorter horizon"
+            )
         raise SpaceError(
             f"the categories of {', '.join(names)} make {n_balls:,} balls over {n_roots} "
             "steps, more than the "

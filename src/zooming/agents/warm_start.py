@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from zooming.agents import rules
 from zooming.agents.history import History, Log
 from zooming.agents.ledger import LEAST, SQUARES, Ledger, N
-from zooming.agents.planner import ANY_REWARD
 from zooming.agents.status import Status
 from zooming.agents.steps import check_steps
 from zooming.errors import ConfigurationError
 from zooming.spaces.masks import split_info
-from zooming.validation import known_options
+from zooming.validation import ANY_REWARD, known_options
 from zooming.version import __version__
 
 if TYPE_CHECKING:

@@ -69,11 +69,12 @@ class Checker:
         is_missing |= np.isnan(rows.states).any(axis=1) | np.isnan(rows.actions).any(axis=1)
         if rows.terminated is not None:
             is_missing |= np.isnan(rows.terminated)
-            is_terminated = np.nan_to_num(rows.terminated) != 0
+            is_terminated = rows.terminated == 1
         has_no_value = is_terminated | (steps == self.horizon - 1)  # of a next state
         if rows.next_states is not None:
             is_missing |= np.isnan(rows.next_states).any(axis=1) & ~has_no_value
         self._flag("missing", "with a missing value or text for a number", is_missing, first)
+        is_end = self._ends(rows.terminated, is_terminated, is_new, first)
         is_step = (steps == np.rint(steps)) & (steps >= 0) & (steps < self.horizon)
         self._flag(
             "step", f"with a step that is not a whole number from 0 to {self.horizon - 1}",
@@ -85,7 +86,7 @@ class Checker:
         is_state = self._is_inside(rows.states, 0, "state", is_missing, first)
         is_action = self._is_inside(rows.actions, self.axes.n_state, "action", is_missing, first)
         is_reward = self._rewards(rows.rewards, is_missing, first)
-        usable = ~is_missing & is_step & is_ordered & is_state
+        usable = ~is_missing & is_step & is_ordered & is_state & is_end
         after = rows.states.copy()
         if rows.next_states is None:
             needs = usable & ~has_no_value & ~_follow(after, usable, np.cumsum(is_new), steps)
@@ -159,13 +160,7 @@ class Checker:
             assert steps is not None
             is_new[1:] = (steps[1:] == 0) | (steps[1:] <= steps[:-1])
             return is_new, nothing, nothing
-        is_unnamed = (
-            np.isnan(names)
-            if names.dtype.kind == "f"
-            else np.array([name is None for name in names.tolist()])
-            if names.dtype.kind == "O"
-            else nothing
-        )
+        is_unnamed = _is_missing(names)
         is_new[1:] = names[1:] != names[:-1]
         is_back = nothing.copy()
         starts = np.flatnonzero(is_new)
@@ -205,6 +200,20 @@ class Checker:
             + ("begins the episode" if is_new[k] else f"comes after step {steps[k - 1]:.0f}"),
         )  # fmt: skip
         return np.asarray(~(is_order | is_twice))
+
+    def _ends(self, given: Floats | None, is_terminated: Mask, is_new: Mask, first: int) -> Mask:
+        """Return a mask of the rows that may end their episode, and do not come after its end."""
+        if given is None:
+            return np.ones(len(is_new), bool)
+        is_odd = ~((given == 0) | (given == 1) | np.isnan(given))
+        self._flag(
+            "terminated", "with a value of terminated that is not 0 or 1, true or false", is_odd,
+            first, lambda k: f"{given[k]:g}",
+        )  # fmt: skip
+        n_before: NDArray[np.int64] = np.cumsum(is_terminated) - is_terminated
+        is_after: Mask = n_before > n_before[np.flatnonzero(is_new)][np.cumsum(is_new) - 1]
+        self._flag("after", "after the end of their episode", is_after, first)
+        return np.asarray(~(is_odd | is_after))
 
     def _is_inside(
         self, points: Floats, first_axis: int, what: str, is_missing: Mask, first: int
@@ -257,6 +266,15 @@ class Checker:
         fault.n_rows += len(found)
         free = MOST_NAMED - len(fault.rows)
         fault.rows += (first + found[:free]).tolist()
+
+
+def _is_missing(names: NDArray[Any]) -> Mask:
+    """Return a mask of the missing names."""
+    if names.dtype.kind == "O":
+        return np.array([name is None or name != name for name in names.tolist()], bool)
+    if names.dtype.kind in "fmM":
+        return np.asarray(names != names)
+    return np.zeros(len(names), bool)
 
 
 def _follow(after: Floats, usable: Mask, run: NDArray[np.int64], steps: Floats) -> Mask:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError
 from zooming.spaces.names import column_names
-from zooming.validation import Floats
+from zooming.validation import Floats, short_repr
 
 Names = str | Sequence[str] | None
 BOOLEANS = {"true": 1.0, "false": 0.0}
@@ -183,14 +183,27 @@ def names_of_columns(frame: Any) -> list[str]:
     return list(map(str, frame if library_of(frame) == "dict" else frame.columns))
 
 
+def columns_of(frame: Any, used: Sequence[str]) -> Any:
+    """Return the used columns: as a polars frame, or as a dict of arrays with one axis each."""
+    if library_of(frame) == "polars":
+        return frame.select(used)
+    if library_of(frame) == "pandas":
+        frame = dict(zip(frame.columns, (column for _, column in frame.items()), strict=True))
+    by_name = {str(name): column for name, column in frame.items()}
+    return {name: _as_array(by_name[name], name) for name in used}
+
+
 def read_rows(frame: Any, columns: Columns, first_row: int) -> Rows:
-    """Return the values of a frame as numbers. The first texts are stored in `columns.texts`."""
+    """Return some rows as numbers. `frame` is what `columns_of` returns, or a part of it.
+
+    The first texts are stored in `columns.texts`.
+    """
 
     def numbers(name: str) -> Floats:
-        found, is_text = _numbers(frame, name)
+        found, is_text = _numbers(frame[name], name)
         if is_text.any() and name not in columns.texts:
             k = int(np.argmax(is_text))
-            columns.texts[name] = Text(first_row + k, str(_values(frame, name)[k]))
+            columns.texts[name] = Text(first_row + k, str(frame[name][k]))
         return found
 
     def matrix(names: tuple[str, ...]) -> Floats:
@@ -198,7 +211,7 @@ def read_rows(frame: Any, columns: Columns, first_row: int) -> Rows:
 
     return Rows(
         first_row,
-        None if columns.episode is None else _values(frame, columns.episode),
+        None if columns.episode is None else _names(frame[columns.episode], columns.episode),
         None if columns.step is None else numbers(columns.step),
         matrix(columns.state),
         matrix(columns.action),
@@ -209,49 +222,96 @@ def read_rows(frame: Any, columns: Columns, first_row: int) -> Rows:
     )
 
 
-def _values(frame: Any, name: str) -> NDArray[Any]:
-    return np.asarray(frame[name] if library_of(frame) == "dict" else frame[name].to_numpy())
-
-
-def _numbers(frame: Any, name: str) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return a column as floats, with NaN for other values, and a mask of the texts."""
-    library, column = library_of(frame), frame[name]
-    if library == "polars":
-        import polars as pl
-
-        if column.dtype.is_nested():
-            raise _nested_error(name)
-        if column.dtype in (pl.String, pl.Categorical, pl.Enum):
-            words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
-            column = words.replace({"true": "1", "false": "0", "": None})
-        found = column.cast(pl.Float64, strict=False)
-        is_text = found.is_null() & column.is_not_null()
-        return np.asarray(found.to_numpy(), np.float64), is_text.to_numpy()
-    values = np.asarray(column) if library == "dict" else column.to_numpy()
-    if values.ndim != 1:
+def _as_array(column: Any, name: str) -> NDArray[Any]:
+    """Return a column as an array of one axis, in which None stands for masked values."""
+    if isinstance(column, np.ma.MaskedArray):
+        hidden, column = np.ma.getmaskarray(column), column.data.astype(object)
+        column[hidden] = None
+    is_sequence = isinstance(column, Sequence) or hasattr(column, "__array__")
+    if isinstance(column, (str, bytes)) or not is_sequence:
+        raise ConfigurationError(
+            f"the column {name!r} is {short_repr(column)}; give a sequence of values"
+        )
+    try:
+        found = np.asarray(column)
+    except ValueError:  # lists of different lengths
+        raise _nested_error(name) from None
+    if found.ndim != 1:
         raise _nested_error(name)
-    if values.dtype.kind in "fiub":
-        return values.astype(np.float64), np.zeros(len(values), bool)
-    found = np.array([_number(value, name) for value in values.tolist()], np.float64)
-    is_text = np.isnan(found) & np.array([_is_word(value) for value in values.tolist()], bool)
+    if found.dtype == object:
+        if hasattr(column, "isna"):
+            found = found.copy()
+            found[np.asarray(column.isna())] = None
+        if any(isinstance(value, (list, tuple, set, dict, np.ndarray)) for value in found):
+            raise _nested_error(name)
+    return found
+
+
+def _names(column: Any, name: str) -> NDArray[Any]:
+    """Return the names of episodes, which may have any type that can be compared."""
+    if isinstance(column, np.ndarray):
+        return column
+    if column.dtype.is_nested() or column.dtype.is_object():
+        raise _nested_error(name)
+    return np.asarray(column.to_numpy())
+
+
+def _numbers(column: Any, name: str) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return a column as floats, with NaN for other values, and a mask of the texts."""
+    if not isinstance(column, np.ndarray):
+        return _polars_numbers(column, name)
+    if column.dtype.kind in "mM":
+        raise _kind_error(name, column.dtype)
+    if column.dtype.kind in "fiub":
+        return column.astype(np.float64), np.zeros(len(column), bool)
+    found = np.array([_number(value) for value in column.tolist()], np.float64)
+    is_text = np.isnan(found) & np.array([_is_word(value) for value in column.tolist()], bool)
     return found, is_text
 
 
-def _number(value: Any, name: str) -> float:
-    if isinstance(value, (list, tuple, np.ndarray)):
+def _polars_numbers(column: Any, name: str) -> tuple[Floats, NDArray[np.bool_]]:
+    import polars as pl
+
+    dtype = column.dtype
+    if dtype.is_nested():
         raise _nested_error(name)
+    is_words = dtype in (pl.String, pl.Categorical, pl.Enum)
+    if not (is_words or dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
+        raise _kind_error(name, dtype)
+    column = column.cast(pl.String) if is_words else column
+    found = column.cast(pl.Float64, strict=False)
+    is_text = found.is_null() & column.is_not_null()
+    if is_words and is_text.any():  # or words of truth, or spaces
+        words = column.str.strip_chars().str.to_lowercase()
+        column = words.replace({"true": "1", "false": "0", "": None})
+        found = column.cast(pl.Float64, strict=False)
+        is_text = found.is_null() & column.is_not_null()
+    return np.asarray(found.to_numpy(), np.float64), is_text.to_numpy()
+
+
+def _number(value: Any) -> float:
     if isinstance(value, str):
         word = value.strip().lower()
         if word in BOOLEANS:
             return BOOLEANS[word]
+        if "_" in word or not word.isascii():  # Python reads "1_000" and the digits of any script
+            return np.nan
     try:
         return float(value)
+    except OverflowError:  # an integer
+        return np.inf if value > 0 else -np.inf
     except (TypeError, ValueError):
         return np.nan
 
 
 def _is_word(value: Any) -> bool:
     return isinstance(value, str) and value.strip().lower() not in ("", "nan")
+
+
+def _kind_error(name: str, kind: Any) -> ConfigurationError:
+    return ConfigurationError(
+        f"the column {name!r} holds {kind}, which are not numbers; convert it to numbers"
+    )
 
 
 def _nested_error(name: str) -> ConfigurationError:

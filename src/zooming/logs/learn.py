@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from zooming.agents.agent import Agent
-from zooming.agents.replay import Transitions
 from zooming.logs.checks import Checker, Fault
 from zooming.logs.columns import Rows
 from zooming.logs.reading import Source, join, open_log
@@ -62,9 +61,9 @@ def learn_from(
 ) -> Learned:
     """Let an agent learn from the transitions of a log, in their order.
 
-    The result equals calling `agent.update` for each row in order, to the last bit. All rows are
-    checked before the first is learned. A file is read in pieces, and twice if it has several
-    pieces.
+    The result equals calling `agent.update` for each row in order, to the last bit. A file is read
+    once, in pieces. All rows are checked before the first is learned, so their numbers must fit in
+    memory: 17 + 8 (2 dim S + dim A) bytes per row, and about 0.6 GB while a piece is read.
 
     The log has one row per step, and the rows of an episode follow each other. Columns may be
     missing. Without a column for the step, the rows of an episode are counted. Without one for the
@@ -116,43 +115,31 @@ def learn_from(
     }  # fmt: skip
     source = open_log(log, agent.axes, options)
     checker = Checker(agent)
-    kept: list[Transitions] = []
-    for n, rows in enumerate(whole_episodes(source, agent.horizon)):
-        if n > 0 and not source.is_in_memory:
-            kept.clear()  # several pieces: they are read again, so that one is in memory at a time
-            checker.feed(rows)
-        else:
-            kept.append(checker.feed(rows))
+    kept = [checker.feed(rows) for rows in whole_episodes(source, agent.horizon)]
     checker.refuse(source, bad, "learned")
     before = agent.n_episodes
-    for found in kept or _read_again(source, agent):
+    for found in kept:
         agent._learn_transitions(found)
     if type(agent).n_episodes is Agent.n_episodes:  # an agent that does not count
         agent._take_n_episodes(before + checker.n_episodes)
     return Learned(checker.n_rows, checker.n_kept, checker.n_episodes, checker.faults)
 
 
-def _read_again(source: Source, agent: Agent) -> Iterator[Transitions]:
-    """Read a checked source once more, and yield its transitions."""
-    checker = Checker(agent)
-    for rows in whole_episodes(source, agent.horizon):
-        yield checker.feed(rows)
-
-
 def whole_episodes(source: Source, horizon: int) -> Iterator[Rows]:
     """Yield the rows in pieces that end at the end of an episode."""
     rest: Rows | None = None
-    for piece in source.pieces():
+    pieces = source.pieces()
+    piece = next(pieces, None)
+    while piece is not None:
+        after = next(pieces, None)
         rows = piece if rest is None else join([rest, piece])
-        cut = _last_start(rows)
-        if cut == 0 and len(rows.rewards) <= 2 * horizon:
-            rest = rows  # one episode so far
-            continue
-        cut = cut or len(rows.rewards)  # an episode this long has faults: it need not be whole
-        yield _part(rows, 0, cut)
-        rest = _part(rows, cut, len(rows.rewards)) if cut < len(rows.rewards) else None
-    if rest is not None and len(rest.rewards):
-        yield rest
+        n = len(rows.rewards)
+        cut = n if after is None else _last_start(rows)
+        if cut == 0 and n > 2 * horizon:
+            cut = n  # an episode this long has faults: it need not be whole
+        if cut:
+            yield _part(rows, 0, cut)
+        piece, rest = after, _part(rows, cut, n) if cut < n else None
 
 
 def _last_start(rows: Rows) -> int:

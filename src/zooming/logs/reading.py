@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,23 +13,26 @@ import numpy as np
 
 from zooming.errors import ConfigurationError
 from zooming.logs.columns import (
+    Columns,
     Rows,
     Text,
     choose_columns,
+    columns_of,
     library_of,
     names_of_columns,
     read_rows,
 )
 from zooming.validation import import_frames, short_repr
 
-PIECE_ROWS = 500_000  # rows that are in memory at once
+PIECE_ROWS = 500_000  # rows that are converted at once
 PIECE_BYTES = 32_000_000  # of a CSV file
+LONGEST_ROW = 256_000_000  # bytes
 ENDINGS = (".csv", ".parquet")
 
 
 @dataclass(frozen=True)
 class Source:
-    """A log that can be read more than once.
+    """A log.
 
     Attributes
     ----------
@@ -36,15 +40,12 @@ class Source:
         Name of the log in error messages.
     pieces : function
         Returns an iterator over the rows.
-    is_in_memory : bool
-        Whether all rows are in memory, so that they need not be read again.
     texts : dict
         {column: first Text} of the columns of numbers that hold text, as far as they were read.
     """
 
     name: str
     pieces: Callable[[], Iterator[Rows]]
-    is_in_memory: bool
     texts: dict[str, Text] = field(default_factory=dict)
 
 
@@ -56,16 +57,27 @@ def open_log(log: Any, axes: Any, options: dict[str, Any]) -> Source:
             raise ConfigurationError(
                 f"{named[0]}={options[named[0]]!r}: a Minari dataset has no columns to name"
             )
-        return Source("the Minari dataset", lambda: _episodes(log, axes), False)
+        return Source("the Minari dataset", lambda: _episodes(log, axes))
     if library_of(log) is not None:
-        columns = choose_columns(names_of_columns(log), axes, **options)
-        return Source("the log", lambda: _slices(log, columns), True, columns.texts)
+        columns = _columns(names_of_columns(log), axes, options)
+        return Source("the log", lambda: _slices(log, columns), columns.texts)
     if isinstance(log, (str, os.PathLike)):
         return _open_file(Path(log), axes, options)
     raise ConfigurationError(
         f"{short_repr(log)} is not a log; give a data frame of polars or pandas, a dict of "
         "columns, the path of a .csv or .parquet file, or a Minari dataset"
     )
+
+
+def _columns(there: list[str], axes: Any, options: dict[str, Any]) -> Columns:
+    """Return the columns to read. Raise ConfigurationError if one of them occurs twice."""
+    columns = choose_columns(there, axes, **options)
+    for name in columns.used:
+        if there.count(name) > 1:
+            raise ConfigurationError(
+                f"the column {name!r} occurs {there.count(name)} times; rename the others"
+            )
+    return columns
 
 
 def _open_file(path: Path, axes: Any, options: dict[str, Any]) -> Source:
@@ -75,65 +87,86 @@ def _open_file(path: Path, axes: Any, options: dict[str, Any]) -> Source:
         )
     if not path.is_file():
         raise ConfigurationError(f"{path}: there is no such file")
-    pl = import_frames("polars", "a log in a file")
     if path.suffix == ".parquet":
-        try:
-            lazy = pl.scan_parquet(path)
-            names, n_rows = lazy.collect_schema().names(), lazy.select(pl.len()).collect().item()
-        except pl.exceptions.PolarsError as error:
-            raise ConfigurationError(f"{path} is not a Parquet file: {error}") from error
-        columns = choose_columns(names, axes, **options)
+        with _reading(path, "Parquet"):
+            lazy = _polars().scan_parquet(path)
+            there, n_rows = lazy.collect_schema().names(), _n_rows(lazy)
+        columns = _columns(there, axes, options)
+        return Source(str(path), lambda: _parquet(lazy, path, columns, n_rows), columns.texts)
+    with _reading(path, "CSV"), path.open("rb") as file:
+        header = _read_lines(file, path, 0)
+        if not header.strip():
+            raise ConfigurationError(f"{path} is empty; the first line must name the columns")
+        there = list(map(str, _read_csv(header, has_header=False).row(0)))
+    columns = _columns(there, axes, options)
+    return Source(str(path), lambda: _csv(path, columns), columns.texts)
 
-        def pieces() -> Iterator[Rows]:
-            needed = lazy.select(list(dict.fromkeys(columns.used)))
-            for first in range(0, n_rows, PIECE_ROWS):
-                yield read_rows(needed.slice(first, PIECE_ROWS).collect(), columns, first)
 
-        return Source(str(path), pieces, False, columns.texts)
+def _parquet(lazy: Any, path: Path, columns: Columns, n_rows: int) -> Iterator[Rows]:
+    needed = lazy.select(_used(columns))
+    for first in range(0, n_rows, PIECE_ROWS):
+        with _reading(path, "Parquet"):
+            frame = needed.slice(first, PIECE_ROWS).collect()
+        yield read_rows(frame, columns, first)
+
+
+def _csv(path: Path, columns: Columns) -> Iterator[Rows]:
+    first = 0
     with path.open("rb") as file:
-        header = file.readline()
-    if not header.strip():
-        raise ConfigurationError(f"{path} is empty; the first line must name the columns")
-    columns = choose_columns(_read_csv(pl, header, path).columns, axes, **options)
-    return Source(str(path), lambda: _csv_pieces(pl, path, columns), False, columns.texts)
-
-
-def _csv_pieces(pl: Any, path: Path, columns: Any) -> Iterator[Rows]:
-    first, used = 0, list(dict.fromkeys(columns.used))
-    with path.open("rb") as file:
-        header = file.readline()
-        while block := _read_lines(file):
-            frame = _read_csv(pl, header + block, path, used)
+        header = _read_lines(file, path, 0)
+        while block := _read_lines(file, path, PIECE_BYTES):
+            with _reading(path, "CSV"):
+                frame = _read_csv(header + block, columns=_used(columns))
             yield read_rows(frame, columns, first)
             first += len(frame)
 
 
-def _read_lines(file: BinaryIO) -> bytes:
-    """Read about PIECE_BYTES of a file, up to the end of a line."""
-    return file.read(PIECE_BYTES) + file.readline()
+def _read_lines(file: BinaryIO, path: Path, n_bytes: int) -> bytes:
+    """Read `n_bytes` of a file, and on to the end of the row. A row can hold quoted newlines."""
+    parts = [file.read(n_bytes) + file.readline()]
+    is_open, size = parts[0].count(b'"') % 2, 0
+    while is_open and (line := file.readline()):
+        parts.append(line)
+        is_open, size = (is_open + line.count(b'"')) % 2, size + len(line)
+        if size > LONGEST_ROW:
+            raise ConfigurationError(f"{path} is not a CSV file: it has a quote that is not closed")
+    return b"".join(parts)
 
 
-def _read_csv(pl: Any, text: bytes, path: Path, used: list[str] | None = None) -> Any:
+def _read_csv(text: bytes, **options: Any) -> Any:
     """Parse lines of a CSV file into columns of text, so that all pieces have the same types."""
+    return _polars().read_csv(text, infer_schema=False, **options)
+
+
+@contextmanager
+def _reading(path: Path, kind: str) -> Iterator[None]:
+    """Raise ConfigurationError if the file cannot be read."""
+    errors = _polars().exceptions
     try:
-        return pl.read_csv(text, columns=used, infer_schema=False)
-    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} is not a CSV file: {error}") from error
+        yield
+    except (errors.PolarsError, errors.PanicException, UnicodeDecodeError, OSError) as error:
+        raise ConfigurationError(f"{path} is not a {kind} file: {str(error)[:200]}") from error
 
 
-def _slices(frame: Any, columns: Any) -> Iterator[Rows]:
-    kind = library_of(frame)
-    n_rows = len(next(iter(frame.values()), ())) if kind == "dict" else len(frame)
-    if kind == "dict" and {len(frame[name]) for name in columns.used} != {n_rows}:
+def _slices(frame: Any, columns: Columns) -> Iterator[Rows]:
+    found = columns_of(frame, _used(columns))
+    lengths = {len(found[name]) for name in columns.used}
+    if len(lengths) > 1:
         raise ConfigurationError("the columns of the log have different lengths")
-    for first in range(0, n_rows, PIECE_ROWS):
-        if kind == "polars":
-            piece = frame.slice(first, PIECE_ROWS)
-        elif kind == "pandas":
-            piece = frame.iloc[first : first + PIECE_ROWS]
+    for first in range(0, lengths.pop(), PIECE_ROWS):
+        if isinstance(found, dict):
+            piece = {name: column[first : first + PIECE_ROWS] for name, column in found.items()}
         else:
-            piece = {name: frame[name][first : first + PIECE_ROWS] for name in columns.used}
+            piece = found.slice(first, PIECE_ROWS)
         yield read_rows(piece, columns, first)
+
+
+def _used(columns: Columns) -> list[str]:
+    return list(dict.fromkeys(columns.used))
+
+
+def _n_rows(lazy: Any) -> int:
+    return int(lazy.select(_polars().len()).collect().item())
 
 
 def _episodes(dataset: Any, axes: Any) -> Iterator[Rows]:
@@ -171,3 +204,7 @@ def join(pieces: list[Rows]) -> Rows:
     columns = list(zip(*pieces, strict=True))[1:]
     parts = [None if column[0] is None else np.concatenate(column) for column in columns]
     return Rows(pieces[0].first_row, *parts)  # type: ignore[arg-type]
+
+
+def _polars() -> Any:
+    return import_frames("polars", "a log in a file")

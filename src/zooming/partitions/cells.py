@@ -29,6 +29,8 @@ from zooming.spaces.flatten import CATEGORICAL
 from zooming.validation import Floats
 
 _ROOM = 1024  # least number of rows of samples to reserve
+MOST_FIRST = 10_000_000  # cells of all steps before any sample: 320 MB
+THIRDS = 8  # axes that can have three bins each, which makes 6,561 cells for each category
 
 
 class CellTable:
@@ -56,6 +58,13 @@ class CellTable:
                 f"the categories alone make {self.n_categories:,} cells, and a planner has at most "
                 f"{layout.MOST_CELLS:,}; if an axis has values in an order, give ordered=[name]"
             )
+        n_first = int(core["horizon"][0]) * self.n_categories
+        if n_first > MOST_FIRST:
+            raise SpaceError(
+                f"horizon {int(core['horizon'][0]):,} with {self.n_categories:,} combinations of "
+                f"categories makes {n_first:,} cells, and a planner begins with at most "
+                f"{MOST_FIRST:,}; give a shorter horizon, or ordered=[name] for values in an order"
+            )
         self.samples = _allocate(0, len(axes) + axes.n_state)
         self.widths = np.full((2, 3, len(axes)), layout.FIRST_WIDTH)
         self.apart = np.zeros((2, int(core["horizon"][0])), np.int64)  # forms of the next plan
@@ -64,6 +73,12 @@ class CellTable:
         self.plan = self._new_plan(self.grid)
         self._policy: tuple[tuple[int, int], Plan, Floats] | None = None
         self._settled: tuple[int, Plan] | None = None
+
+    @property
+    def most_cells(self) -> int:
+        """Number of cells of a step that three bins on each axis make, up to the limits."""
+        n_cells = self.n_categories * 3 ** min(self.n_others, THIRDS)
+        return int(min(layout.MOST_CELLS, n_cells))
 
     # --- samples ----------------------------------------------------------------------------------
 
@@ -109,14 +124,10 @@ class CellTable:
         if self.n_samples > self.max_samples:
             samples = condense(self.samples, self.n_samples, self.units, self.max_samples)
             core["n_samples"] = len(samples.steps)
-        n, n_state = int(core["n_samples"][0]), self.axes.n_state
-        n_cells = layout.wanted_cells(
-            int(core["n_episodes"][0]), float(samples.numbers[:n, WEIGHT].sum()),
-            self.n_categories, self.n_others,
-        )  # fmt: skip
-        bins, edges = lay_grid(samples, n, self.kinds, self.units, n_state, n_cells)
+        n = int(core["n_samples"][0])
+        bins, edges = self._lay_grid(core, samples, n)
         grid = Grid(*make_grid(self.kinds, self.units, bins, edges, self.axes.n_state))
-        center_states(grid, samples, n, n_state)
+        center_states(grid, samples, n, self.axes.n_state)
         plan = self._new_plan(grid)
         apart = self.apart.copy()
         make_plan(core, samples, n, grid, widths, apart, plan, True)
@@ -175,12 +186,37 @@ class CellTable:
         np.add.at(found, steps * n_cells + rows.cells, rows.weights)
         return found.reshape(horizon, n_cells)
 
+    def _lay_grid(
+        self, core: NDArray[Any], samples: Samples, n: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return (bins, edges) of a grid that is placed by the first n samples.
+
+        If more than THIRDS axes vary, three bins on each would be too many cells. Then some axes
+        are halved instead, the states first, and if they are still too many, some have one bin.
+        """
+        most = layout.wanted_cells(
+            int(core["n_episodes"][0]), float(samples.numbers[:n, WEIGHT].sum()),
+            self.n_categories, min(self.n_others, THIRDS),
+        )  # fmt: skip
+        is_category, n_state = self.kinds == layout.CATEGORIES, self.axes.n_state
+        varies = ~is_category & (self.units > 1)
+        if n and self.n_others > THIRDS:
+            seen = samples.places[:n, :n_state]
+            varies[:n_state] &= (seen != seen[:1]).any(axis=0)
+        if varies.sum() <= THIRDS:
+            bins, edges = lay_grid(samples, n, self.kinds, self.units, n_state, most)
+            return bins, edges
+        bins = np.where(is_category, self.units, np.where(varies, np.minimum(3, self.units), 1))
+        for fewer in (2, 1):
+            for j in np.flatnonzero(varies):
+                if math.prod(bins.tolist()) > most:
+                    bins[j] = fewer
+        return bins, _even_edges(bins, self.units)
+
     def _first_grid(self) -> Grid:
         """Return the grid before any sample: a bin per category, and one bin on each other axis."""
         bins = np.where(self.kinds == layout.CATEGORIES, self.units, 1)
-        edges = np.zeros((len(bins), int(bins.max()) + 1), np.int64)
-        for row, n_bins, n_units in zip(edges, bins, self.units, strict=True):
-            row[: n_bins + 1] = np.linspace(0, n_units, n_bins + 1)
+        edges = _even_edges(bins, self.units)
         return Grid(*make_grid(self.kinds, self.units, bins, edges, self.axes.n_state))
 
     def _new_plan(self, grid: Grid) -> Plan:
@@ -294,6 +330,13 @@ def _places(axes: Axes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         elif 0 < n_values <= layout.UNITS:
             kinds[j], units[j] = layout.ORDERED, n_values
     return kinds, units
+
+
+def _even_edges(bins: NDArray[np.int64], units: NDArray[np.int64]) -> NDArray[np.int64]:
+    edges = np.zeros((len(bins), int(bins.max()) + 1), np.int64)
+    for row, n_bins, n_units in zip(edges, bins, units, strict=True):
+        row[: n_bins + 1] = np.linspace(0, n_units, n_bins + 1)
+    return edges
 
 
 def _allocate(n_rows: int, n_places: int) -> Samples:

@@ -42,6 +42,9 @@ def restore_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> None:
     check_bins(bins, edges, table.units, 3 * max(layout.MOST_CELLS, table.n_categories))
     grid = Grid(*make_grid(table.kinds, table.units, bins.copy(), edges.copy(), table.axes.n_state))
     restore_centers(grid, arrays["centers"])
+    wanted = len(arrays["apart"][0]), math.prod(grid.bins.tolist())
+    if arrays["q"].shape != wanted:  # before memory is asked for
+        raise ValueError(f"q is {arrays['q'].dtype} {arrays['q'].shape}, not float64 {wanted}")
     plan = table._new_plan(grid)
     for name in ("q", "bonus", "way", "played"):
         check_form(name, arrays[name], getattr(plan, name))
