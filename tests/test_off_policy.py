@@ -60,6 +60,15 @@ def test_intervals_contain_the_value_of_the_logging_rule_at_a_kink(method):
         assert high - low < 0.3
 
 
+def test_there_is_no_answer_if_kinks_add_up_over_many_steps(monkeypatch):
+    monkeypatch.setattr(Thermostat, "horizon", 8)
+    env, options = Thermostat(), {"noise": 0.1, "epsilon": 0.05, "seed": 0}
+    log = zooming.record(env, env.rule.act, 300, horizon=8, **options)
+    found = zooming.evaluate_on(log, env.rule.act, env=env, horizon=8, resamples=20)
+    assert "depends on the number of neighbors" in found.reason
+    assert "record 1,500 episodes of this policy with noise=0.05" in found.reason
+
+
 def test_on_continuous_actions_right_propensities_alone_are_not_enough(log):
     options = {"env": env(), "method": "doubly robust", "propensity": "propensity"}
     found = zooming.evaluate_on(log, rule(), resamples=20, **options)

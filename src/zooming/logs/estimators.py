@@ -36,6 +36,9 @@ _EITHER_IN_BALL = (
 )
 
 
+SETTLED = 1.1  # factor of the change with twice as many neighbors, for chance
+
+
 class Answer:
     """Compute the estimates of one call of `evaluate_on`, whose arguments are checked.
 
@@ -96,6 +99,21 @@ class Answer:
         others = [self._doubly_robust(weights, self.counts[:, :1], k)[0] for k in fitted.WIDTHS]
         return self._estimate(method, means, effective, assumptions, self._bias(means, others))
 
+    def _is_unsettled(self, spread: float) -> bool:
+        """Return whether the regression's bias is no longer seen from the number of neighbors.
+
+        At a kink, twice as many neighbors change the estimate 2^(1/d) times as much as half as
+        many. If they change it less, and half as many by more than the sampling error `spread`,
+        the neighborhoods are too wide for `_bias`, as over many steps.
+        """
+        one = np.ones((len(self.some), 1))
+        middle, few, many = (self.model.values(one, k)[0].mean() for k in (1.0, *fitted.WIDTHS))
+        return abs(few - middle) > max(spread, SETTLED * self._growth() * abs(many - middle))
+
+    def _growth(self) -> float:
+        """Return how much narrower a neighborhood of half as many points is: 2^(-1/d)."""
+        return 0.5 ** (1.0 / max(1, int((self.played.kinds != CATEGORICAL).sum())))
+
     def _bias(self, means: Floats, others: list[float]) -> float:
         """Return how far a regression may be off, from those on half and twice as many neighbors.
 
@@ -104,8 +122,7 @@ class Answer:
         half as many and 1 / (2^(1/d) - 1) for twice as many. The bias of a smooth function falls
         faster, so that each is an upper bound, and the smaller one is enough.
         """
-        d = max(1, int((self.played.kinds != CATEGORICAL).sum()))
-        factors = np.abs(1.0 / (1.0 - np.array(fitted.WIDTHS) ** (1.0 / d)))
+        factors = np.abs(1.0 / (1.0 - np.array([self._growth(), 1.0 / self._growth()])))
         changes = np.abs(np.array(others) - means[0])
         return float(max(changes.max(), (factors * changes).min()))
 
@@ -161,8 +178,12 @@ class Answer:
             if math.isnan(means[0]) or len(known) < len(means) / 2:
                 reason = "few bootstrap samples have an answer; record twice as many episodes"
             else:
-                mean, freedom = float(means[0]), max(1, int(effective) - 1)
-                spread = t_quantile((1 + self.level) / 2, freedom) * float(known.std()) + bias
+                freedom = max(1, int(effective) - 1)
+                sampling = t_quantile((1 + self.level) / 2, freedom) * float(known.std())
+                if method != IMPORTANCE and self._is_unsettled(sampling):
+                    reason = refusal.kink_reason()
+                else:
+                    mean, spread = float(means[0]), sampling + bias
         return Estimate(
             method, mean, (mean - spread, mean + spread), self.level, effective,
             self.model.support, len(log), float(log.rewards.sum() / len(log)), assumptions,

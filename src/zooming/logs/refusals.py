@@ -89,6 +89,15 @@ class Refusal:
             f"earn; {self._advice(self._new())}"
         )
 
+    def kink_reason(self) -> str:
+        """Return the message for rewards with kinks that the regression cannot resolve."""
+        n, noise = MORE * len(self.log), self.radius / 2
+        return (
+            "the estimate depends on the number of neighbors by more than chance, "
+            "and not as at a single kink: rewards or values are sharper than "
+            f"the log shows; record {n:,} episodes of this policy with noise={noise:g}"
+        )
+
     def effective_reason(self, effective: float) -> str:
         """Return the message for a log with too few effective samples."""
         by, last = "by their weights", self._new()
