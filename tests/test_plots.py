@@ -66,7 +66,6 @@ def test_a_partition_over_the_optimum_draws_its_borders_over_q_star(agent, optim
     assert mesh.get_clim() == (0.0, 4.0)
     assert len(borders.get_paths()) == len(balls)
     assert "over Q*" in ax.get_title()
-    assert plots.partition_over_optimum(balls, optimal, ax, colorbar=False) is ax
 
 
 def test_a_slice_of_more_dimensions_draws_the_balls_it_cuts():
