@@ -30,6 +30,16 @@ def typed(word: str, rng: np.random.Generator, n: int = 12) -> list[str]:
     return list(found)
 
 
+def edits(one: str, other: str) -> int:
+    """Return the edit distance: the least number of letters to insert, delete or change."""
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        above, row = row, [i]
+        for j, wanted in enumerate(other, 1):
+            row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (letter != wanted)))
+    return row[-1]
+
+
 def shop(state, action, step, params, customer, next_state):
     next_state[0] = customer[0]
     price, limit = action[0], params[int(state[0])]
@@ -47,7 +57,7 @@ def main(episodes: int = 3_000) -> None:
     )
     env = zooming.compiled_env(shop, *spaces, horizon=4, start=0, params=limits, outcomes=law)
     letters, money = (
-        metrics.Strings(words),
+        metrics.Points(words, edits),
         metrics.Points(range(41), lambda one, other: abs(one - other)),
     )
     optimal, histories = zooming.solve(env), {}

@@ -12,7 +12,6 @@ import zooming
 from helpers import Boxes, Drift, box, knowledge
 from zooming.app import cli
 from zooming.export.evidence import gather
-from zooming.export.played import play
 from zooming.export.regions import Regions, merge, policy_regions
 from zooming.export.simplify import simplify
 
@@ -155,14 +154,7 @@ def test_the_loss_is_what_the_rules_lose(agents):
     assert all(sum(rule.step == step for rule in found) <= 2 for step in range(3))
 
     def returns(policy):
-        total = np.zeros(60)
-        env = gym.make("zooming/Ambulance-v0", horizon=3)
-        for k in range(60):
-            state, _ = env.reset(seed=5 + k)
-            for step in range(3):
-                state, reward, *_ = env.step(policy.predict(state, state=[step])[0])
-                total[k] += reward
-        return total
+        return zooming.evaluate(policy, agent.env, 60, seed=5).returns
 
     lost = returns(agent) - returns(found.policy)
     assert lost.any()
@@ -276,19 +268,11 @@ def test_differences_are_where_policies_differ(agents):
     inside = np.any([(states >= one.low) & (states < one.high) for one in found], axis=0)[:, 0]
     assert (differs == inside).all()
     env = gym.make("zooming/Ambulance-v0", horizon=3)
-    worth = play(other, env, 20, 0) - play(agent, env, 20, 0)
-    assert found.worth.mean == pytest.approx(worth.mean())
+    earned = [zooming.evaluate(one, env, 20, seed=0).mean for one in (agent, other)]
+    assert found.worth.mean == pytest.approx(earned[1] - earned[0])
     few = zooming.explain(agent, other, step=1, n_rules=1, episodes=20)
     assert len(few) == 1
     assert few[0].weight == pytest.approx(1.0)
-    switched = np.zeros(20)  # the region is all states of step 1
-    for k in range(20):
-        state, _ = env.reset(seed=k)
-        for step in range(3):
-            who = other if step == 1 else agent
-            state, reward, *_ = env.step(who.predict(state, state=[step])[0])
-            switched[k] += reward
-    assert few[0].worth.mean == pytest.approx(switched.mean() - play(agent, env, 20, 0).mean())
     assert few.frame().rows(named=True) == few.records()
     assert few._repr_html_().count("<tr>") == 2
 

@@ -18,7 +18,6 @@ from oracles import Brute, shown
 from zooming import bonuses, metrics
 from zooming.errors import CheckpointError, ConfigurationError, TransitionError
 from zooming.kernels import balls
-from zooming.metrics import pairs
 from zooming.metrics.sides import Side
 
 pytestmark = pytest.mark.kernels
@@ -30,7 +29,11 @@ def finite_env(n_states, n_actions):
 
 RING = metrics.Graph([(i, (i + 1) % 9) for i in range(9)])
 TREE = metrics.Graph([(0, 1, 2), (0, 2, 3), (1, 3, 1), (1, 4, 4), (2, 5, 1), (2, 6, 2)])
-WORDS = metrics.Strings(["", "a", "ab", "abc", "xyz", "xy"])
+WORDS = metrics.Matrix(  # edit distances
+    [[0, 1, 2, 3, 3, 2], [1, 0, 1, 2, 3, 2], [2, 1, 0, 1, 3, 2],
+     [3, 2, 1, 0, 3, 3], [3, 3, 3, 3, 0, 1], [2, 2, 2, 3, 1, 0]],
+    ["", "a", "ab", "abc", "xyz", "xy"],
+)  # fmt: skip
 PRODUCTS = {
     "max": metrics.Product(RING, TREE),
     "whole": metrics.Product(
@@ -260,10 +263,8 @@ def test_every_bonus_agrees_with_its_definition(bonus, lazy):
 
 @pytest.mark.plain
 @pytest.mark.parametrize("scale", [1e-200, 1e-30, 1.0, 1e30, 1e200])
-@pytest.mark.parametrize("power", [1.0, 1.5, 2.0, 3.0, 8.0, pairs.MAX_POWER])
-def test_a_ball_holds_what_is_within_its_radius_in_exact_arithmetic_at_any_power_and_scale(
-    power, scale
-):
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_a_ball_holds_what_is_within_its_radius_in_exact_arithmetic_at_any_scale(power, scale):
     rng = np.random.default_rng(int(power * 10))
 
     def apart(

@@ -31,7 +31,7 @@ def explain_file(
     out: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
     env: str | None = None,
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
-    episodes: int | None = None,
+    episodes: int = 500,
 ) -> None:
     """Print the policy of a saved agent as rules, and how much return the rules lose.
 
@@ -46,7 +46,7 @@ def explain_file(
         env: environment of the agent: a preset, a Gymnasium id, or module:Id of your own, as for
             zooming run. Needed to measure if the environment is not one of zooming's own.
         set: options of the environment. Requires --env.
-        episodes: episodes of the measurement, 0 for none. By default up to 500.
+        episodes: episodes of the measurement, 0 for none.
     """
     import zooming
     from zooming.study.problems import problem_named, settings_from

@@ -10,7 +10,7 @@ import numpy as np
 from zooming import notebook
 from zooming.errors import ConfigurationError
 from zooming.export.evidence import gather, weigh
-from zooming.export.played import Measured, SwitchedPolicy, difference, play
+from zooming.export.played import Measured, measure
 from zooming.export.regions import (
     category_ends,
     contain,
@@ -23,8 +23,6 @@ from zooming.export.rule_words import align, side_text
 from zooming.export.simplify import scale_actions, simplify
 from zooming.spaces.names import printable, printable_names
 from zooming.validation import import_frames
-
-MOST_MEASURED = 8  # regions whose worth is measured by itself, those with the most weight
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,6 @@ class Difference:
         The actions of the two policies there. If there are several pairs, the most typical one.
     weight : float
         Share of the first agent's visits of the step that fell into the box.
-    worth : Measured or None
-        Gain in return if the other policy is played in this box only. None if not measured.
     """
 
     step: int
@@ -51,7 +47,6 @@ class Difference:
     action: tuple[float, ...]
     other_action: tuple[float, ...]
     weight: float
-    worth: Measured | None
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ class Differences:
     regions : tuple of Difference
         The boxes in which they differ, those with the most weight first.
     worth : Measured or None
-        Return of the second policy minus that of the first, in episodes with the same seeds.
+        Return of the second policy minus that of the first, in episodes with the same seed.
     is_sampled : bool
         Whether the policies were compared on a grid of states. This is done if one of them has no
         regions with one action each.
@@ -108,12 +103,10 @@ class Differences:
         more = "more" if self.worth.mean >= 0 else "less"
         size = self.worth if self.worth.mean >= 0 else self.worth.negate()
         found.append(f"b earns {size.text} {more} than a, which earns {self.worth.instead_of:.4g}.")
-        if any(one.worth is not None for one in self.regions):
-            found.append("worth: the gain in return from playing b in this region only.")
         return found
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one dict per region. Infinite ends and unmeasured values are None."""
+        """Return one dict per region. Infinite ends are None."""
         found = []
         for one in self.regions:
             row: dict[str, Any] = {"step": one.step}
@@ -127,9 +120,7 @@ class Differences:
                         for name, x in zip(self.action_names, actions, strict=True)
                     }
                 )
-            worth = one.worth
-            row.update(weight=one.weight, worth=None if worth is None else worth.mean)
-            found.append(row)
+            found.append({**row, "weight": one.weight})
         return found
 
     def frame(self, library: str = "polars") -> Any:
@@ -144,13 +135,8 @@ class Differences:
             sides = zip(one.low, one.high, self.is_whole, self.categories, strict=True)
             row = [str(one.step), *(side_text(*side) for side in sides)]
             row += [f"{x:.4g}" for x in (*one.action, *one.other_action)]
-            worth = one.worth
-            row += [
-                f"{one.weight:.0%}",
-                "" if worth is None else f"{worth.mean:.3g} ({worth.low:.2g} to {worth.high:.2g})",
-            ]
-            rows.append(row)
-        return [*head, "visits", "worth"], rows
+            rows.append([*row, f"{one.weight:.0%}"])
+        return [*head, "visits"], rows
 
 
 def compare(
@@ -165,14 +151,7 @@ def compare(
         found += own
         is_sampled |= not is_exact
     found.sort(key=lambda one: -one.weight)
-    worth = None
-    if env is not None and episodes:
-        base = play(agent, env, episodes, seed)
-        worth = difference(play(other, env, episodes, seed), base)
-        found = [
-            _measure(one, agent, other, env, base, seed) if k < MOST_MEASURED else one
-            for k, one in enumerate(found)
-        ]
+    worth = measure(other, agent, env, episodes, seed) if env is not None and episodes else None
     n_state, names = agent.axes.n_state, printable_names(agent.axes.names)
     return Differences(
         tuple(found), worth, is_sampled,
@@ -223,18 +202,11 @@ def _differences(
     return [
         Difference(
             step, tuple(low[i].tolist()), tuple(high[i].tolist()), tuple(actions[i, :n].tolist()),
-            tuple(actions[i, n:].tolist()), float(shares[i]), None,
+            tuple(actions[i, n:].tolist()), float(shares[i]),
         )
         for i in range(len(low))
         if (actions[i, :n] != actions[i, n:]).any()
     ], regions.is_exact  # fmt: skip
-
-
-def _measure(one: Difference, agent: Any, other: Any, env: Any, base: Any, seed: int) -> Difference:
-    """Return the region with `worth` set: the gain of playing the other policy only there."""
-    switched = SwitchedPolicy(agent, other, one.step, np.array(one.low), np.array(one.high))
-    worth = difference(play(switched, env, len(base), seed), base)
-    return Difference(one.step, one.low, one.high, one.action, one.other_action, one.weight, worth)
 
 
 def _name(agent: Any) -> str:

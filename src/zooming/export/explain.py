@@ -11,7 +11,7 @@ from zooming.errors import ConfigurationError
 from zooming.export.differences import Differences, compare
 from zooming.export.evidence import gather, weigh
 from zooming.export.forms import about
-from zooming.export.played import Measured, RulePolicy, default_episodes, difference, play
+from zooming.export.played import Measured, RulePolicy, measure
 from zooming.export.policy_rules import PolicyRule, Rules, make_rules
 from zooming.export.regions import (
     Regions,
@@ -26,18 +26,19 @@ from zooming.spaces.names import printable_names
 from zooming.validation import Floats, check_int, count_noun
 
 DEFAULT_RULES = 8
+EPISODES = 500  # of a measurement
 CLOSE = 0.005  # mean distance of actions, in shares of their axes, that needs no more rules
 
 
 @overload
 def explain(
     agent: Any, other: None = None, *, step: int | None = None, n_rules: int | None = DEFAULT_RULES,
-    env: Any = None, episodes: int | None = None, seed: int = 0,
+    env: Any = None, episodes: int = EPISODES, seed: int = 0,
 ) -> Rules: ...  # fmt: skip
 @overload
 def explain(
     agent: Any, other: Any, *, step: int | None = None, n_rules: int | None = DEFAULT_RULES,
-    env: Any = None, episodes: int | None = None, seed: int = 0,
+    env: Any = None, episodes: int = EPISODES, seed: int = 0,
 ) -> Differences: ...  # fmt: skip
 def explain(
     agent: Any,
@@ -46,15 +47,15 @@ def explain(
     step: int | None = None,
     n_rules: int | None = DEFAULT_RULES,
     env: Any = None,
-    episodes: int | None = None,
+    episodes: int = EPISODES,
     seed: int = 0,
 ) -> Rules | Differences:
     """Return the policy of an agent as rules, or where the policies of two agents differ.
 
     A policy with more regions than `n_rules` is simplified: the states are cut into boxes with one
     action each, close to what the agent plays in its most visited states. The return that the rules
-    lose against the policy is measured in episodes with the same seeds. The agent does not learn
-    from them.
+    lose against the policy is measured by `zooming.evaluate`, with the same seed for both. The
+    agent does not learn from it.
 
     Some policies have no regions of one action (`Planner`, `MetricQ`, the rule of a warm start).
     They are evaluated on a grid of states.
@@ -71,15 +72,16 @@ def explain(
         Largest number of rules of a step. None means as many as the policy has regions.
     env : gymnasium.Env, optional
         Environment to measure on. By default the agent's own.
-    episodes : int, optional
-        Episodes of the measurement; 0 for none. By default up to 500, about a second.
+    episodes : int, default 500
+        Episodes of the measurement; 0 for none.
     seed : int, default 0
-        Seed of the first episode.
+        Seed of the measurement.
 
     Returns
     -------
     Rules or Differences
-        The rules. With two agents, the regions in which they differ and what that is worth.
+        The rules. With two agents, the regions in which they differ, and what all of them
+        together are worth.
 
     Raises
     ------
@@ -97,15 +99,13 @@ def explain(
     (-inf,) (0.625,) (0.671875,) 702 sure
     (0.625,) (0.75,) (0.734375,) 660 likely
     (0.75,) (inf,) (0.796875,) 1060 likely
-    >>> rules.n_regions, rules.loss.mean < 0.01  # the policy itself returns 4.33
+    >>> rules.n_regions, rules.loss.mean < 0.01  # the policy itself returns 4.36
     ({1: 14}, True)
     """
     agent = _check_agent(agent, "agent")
     steps = list(range(agent.horizon)) if step is None else [agent.problem.check_step(step)]
     n_rules = None if n_rules is None else check_int(n_rules, "n_rules", 1)
-    if episodes is None:
-        episodes = default_episodes(agent.horizon)
-    elif check_int(episodes, "episodes", 0) == 1:
+    if check_int(episodes, "episodes", 0) == 1:
         raise ConfigurationError("episodes=1: give at least 2, or 0 to measure nothing")
     seed = check_int(seed, "seed", 0)
     env = agent.env if env is None else env
@@ -173,7 +173,7 @@ def _loss(
     if env is None or not episodes:
         why = "episodes=0" if env is not None else f"the agent has no environment {agent.env_name}"
         return None, f"{instead} The loss was not measured: {why}."
-    found = difference(play(agent, env, episodes, seed), play(policy, env, episodes, seed))
+    found = measure(agent, policy, env, episodes, seed)
     word, size = ("falls", found) if found.mean >= 0 else ("rises", found.negate())
     return found, f"{instead} The mean return {word} by {size.text} from {found.of:.4g}."
 

@@ -1,4 +1,4 @@
-"""Play a policy that differs from an agent's in some states, and measure the difference."""
+"""Play rules in place of an agent's policy, and measure what one policy earns more than another."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.env_facts import reset, take_step
 from zooming.agents.steps import check_steps
+from zooming.analysis.evaluate import evaluate
 from zooming.analysis.intervals import mean_interval
 from zooming.export.regions import contain
 from zooming.spaces.masks import has_mask, split_info
 from zooming.validation import Floats
-
-MOST_STEPS = 10_000  # played for one measurement, if the number of episodes is not given
-MOST_EPISODES = 500
 
 
 class RulePolicy:
@@ -71,27 +68,9 @@ class RulePolicy:
         return axes.shaped_action(played if is_batch else played[0]), steps + 1
 
 
-class SwitchedPolicy:
-    """Play the policy of `other` at one step in one box, and that of `agent` everywhere else."""
-
-    def __init__(self, agent: Any, other: Any, step: int, low: Floats, high: Floats) -> None:
-        self.agent, self.other, self.step, self.low, self.high = agent, other, step, low, high
-        self.horizon = agent.horizon
-
-    def predict(self, observation: Any, state: Any = None, *, info: Any = None) -> tuple[Any, Any]:
-        """Return the action for one observation, and the next step."""
-        chosen = self.agent
-        if state is not None and int(np.ravel(state)[0]) == self.step:
-            point = self.agent.axes.states.batch(observation, "observation")[0][0]
-            if ((self.low <= point) & (point < self.high)).all():
-                chosen = self.other
-        action, after = chosen.predict(observation, state=state, info=info)
-        return action, after
-
-
 @dataclass(frozen=True)
 class Measured:
-    """How much more one policy earns than another, over episodes with the same seeds.
+    """How much more one policy earns than another, over episodes with the same seed.
 
     Attributes
     ----------
@@ -123,30 +102,8 @@ class Measured:
         )
 
 
-def difference(of: Floats, instead_of: Floats) -> Measured:
-    """Return the mean difference of paired returns, with its interval."""
-    found = mean_interval(of - instead_of)
-    return Measured(
-        found.mean, found.low, found.high, float(of.mean()), float(instead_of.mean()), len(of)
-    )
-
-
-def default_episodes(horizon: int) -> int:
-    """Return how many episodes to play so that a measurement takes about a second."""
-    return max(100, min(MOST_EPISODES, MOST_STEPS // horizon))
-
-
-def play(policy: Any, env: Any, episodes: int, seed: int) -> Floats:
-    """Play episodes and return their returns. Episode k starts with `env.reset(seed=seed + k)`."""
-    returns = np.zeros(episodes)
-    for k in range(episodes):
-        observation, info = reset(env, seed + k)
-        for step in range(policy.horizon):
-            action, _ = policy.predict(
-                observation, state=np.array([step]), info=info if has_mask(info) else None
-            )
-            observation, reward, terminated, truncated, info = take_step(env, action)
-            returns[k] += float(reward)
-            if terminated or truncated:
-                break
-    return returns
+def measure(of: Any, instead_of: Any, env: Any, episodes: int, seed: int) -> Measured:
+    """Return how much more the policy `of` earns, by `evaluate` with the same seed for both."""
+    one, two = (evaluate(policy, env, episodes, seed=seed) for policy in (of, instead_of))
+    found = mean_interval(one.returns - two.returns)
+    return Measured(found.mean, found.low, found.high, one.mean, two.mean, episodes)

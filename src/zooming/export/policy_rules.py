@@ -85,7 +85,7 @@ class Rules:
     n_regions : dict
         {step: number of rules that would give the policy exactly}.
     loss : Measured or None
-        Return that the rules lose against the agent's policy, in episodes with the same seeds.
+        Return that the rules lose against the agent's policy, in episodes with the same seed.
         None if nothing was measured. `loss_text` then says why.
     loss_text : str
         One sentence about the loss.

@@ -1,13 +1,13 @@
 """Metrics for `zooming.MetricQ`: distances of states, actions and pairs, and covering oracles.
 
-Finite sets: `Graph` (shortest paths), `Strings` (edit distance), `Matrix` (a distance matrix),
+Finite sets: `Graph` (shortest paths), `Matrix` (a distance matrix),
 `Points` (your own function), `Discrete` (any two values are at distance 1). Boxes: `L1`, `L2`,
 `LInf`. Pairs of a state and an action: `Product`, or `Pairs` for a metric that is not a product.
 Oracles: `Greedy`, `Packing`.
 """
 
 from zooming.metrics.ball_view import Balls
-from zooming.metrics.finite import Discrete, Finite, Graph, Matrix, Points, Strings
+from zooming.metrics.finite import Discrete, Finite, Graph, Matrix, Points
 from zooming.metrics.norms import L1, L2, LInf, Norm
 from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
 from zooming.metrics.pairs import Pairs, Product
@@ -32,7 +32,6 @@ __all__ = [
     "Product",
     "Side",
     "Space",
-    "Strings",
     "Greedy",
     "packing",
 ]

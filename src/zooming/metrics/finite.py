@@ -1,4 +1,4 @@
-"""Metrics on finitely many points: by matrix, function, graph or strings, or all at distance 1."""
+"""Metrics on finitely many points: by matrix, function or graph, or all at distance 1."""
 
 from __future__ import annotations
 
@@ -217,37 +217,6 @@ class Graph(Finite):
             )
         # The sums along a path and back may round differently: make the matrix symmetric.
         super().__init__(np.minimum(lengths, lengths.T), nodes)
-
-
-class Strings(Finite):
-    """Strings under the edit distance: the least number of letters to insert, delete or change.
-
-    Parameters
-    ----------
-    strings : iterable of str
-        The strings, each once.
-
-    Raises
-    ------
-    ConfigurationError
-        If there is no string, or one comes twice.
-
-    Examples
-    --------
-    >>> Strings(["cat", "cart", "dog"]).distances[0].tolist()
-    [0.0, 1.0, 3.0]
-    """
-
-    def __init__(self, strings: Iterable[str]) -> None:
-        words = [] if isinstance(strings, str) else as_list(strings, "Strings", "a list of strings")
-        if not words or not all(isinstance(word, str) for word in words):
-            raise ConfigurationError("Strings: give a list of strings, at least one")
-        if len(set(words)) < len(words):
-            twice = next(word for i, word in enumerate(words) if word in words[:i])
-            raise ConfigurationError(f"Strings: {twice!r} is listed twice; give each string once")
-        letters = np.array([ord(letter) for word in words for letter in word], np.int64)
-        ends = np.cumsum([0, *(len(word) for word in words)])
-        super().__init__(distances.edit_distances(letters, ends), words)
 
 
 class Discrete(Metric):

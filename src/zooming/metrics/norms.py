@@ -13,13 +13,13 @@ from zooming.metrics.axioms import MOST_POINTS
 from zooming.metrics.sides import COMBINE, Metric, Side
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
-from zooming.validation import Floats, as_float, check_float, check_int
+from zooming.validation import Floats, check_float, check_int
 
 NET_POINTS = {1: 129, 2: 33, 3: 9}  # number of axes of a box -> points along each
 
 
 class Norm(Metric):
-    """A box under a p-norm. Subclasses set `power` to p >= 1: `L1`, `L2` and `LInf` do.
+    """The base class of `L1`, `L2` and `LInf`, which set `power`: a box under a norm.
 
     Every axis is rescaled to length 1 and then multiplied by its `scale`. A net of points
     represents the box. On an axis of integers, all values are points.
@@ -69,21 +69,6 @@ class Norm(Metric):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(points_per_axis={self.points_per_axis}, scale={self.scale})"
 
-    def _check_power(self) -> float:
-        """Return the exponent p. Raise ConfigurationError if it is not a number >= 1."""
-        kind, power = type(self).__name__, getattr(self, "power", None)
-        if (
-            isinstance(power, bool)
-            or not isinstance(power, (int, float, np.number))
-            or not power >= 1
-        ):
-            raise ConfigurationError(
-                f"{kind}: power={power!r}: a norm needs a number p >= 1, or infinity; below 1 the "
-                "triangle inequality fails, "
-                f"(1 + 1)^(1/p) > 1 + 1. L1, L2 and LInf are ready"
-            )
-        return as_float(power)
-
     def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
         return math.prod(int(n) for n in self._net(axes, first, n_axes)[:, 2])
 
@@ -100,7 +85,7 @@ class Norm(Metric):
             )
         along = [np.linspace(0.0, 1.0, int(n)) for n in net[:, 2]]
         unit = np.stack(np.meshgrid(*along, indexing="ij"), axis=-1).reshape(-1, n_axes)
-        found = distances.norms(unit * self.scale, self._check_power())
+        found = distances.norms(unit * self.scale, self.power)
         if not math.isfinite(float(found.max())):
             raise ConfigurationError(
                 f"{kind}: the distances are beyond floating point; give a smaller scale than "

@@ -20,10 +20,6 @@ from zooming.metrics.sides import Metric
 from zooming.spaces.axes import Axes
 from zooming.validation import Floats, check_float, check_int
 
-# The largest p of a product. The smallest radius, 2^-26 of the diameter, to this power is a normal
-# float.
-MAX_POWER = 39.0
-
 
 class Product:
     """Combine a metric of the states and one of the actions to a distance of (state, action) pairs.
@@ -32,22 +28,21 @@ class Product:
     ----------
     states, actions : Metric
         The two metrics.
-    combine : {"max", "sum"} or float
-        How to combine the two distances. A number p >= 1 is the p-norm (d_state^p +
-        d_action^p)^(1/p).
+    combine : {"max", "sum", 2.0}
+        How to combine the two distances. 2 is the Euclidean norm of the two.
     scale : (float, float)
         Factors of the two distances, the states' first. Distances with factor 0 are ignored.
 
     Raises
     ------
     ConfigurationError
-        If an argument is not of this form, or p is above 39.
+        If an argument is not of this form.
 
     Examples
     --------
-    >>> from zooming.metrics import Discrete, Strings
-    >>> Product(Strings(["cat", "cart"]), Discrete(), combine="sum", scale=(1.0, 4.0))
-    Product(Strings(2 points, diameter 1), Discrete(), combine='sum', scale=(1.0, 4.0))
+    >>> from zooming.metrics import Discrete, Graph
+    >>> Product(Graph([(0, 1)]), Discrete(), combine="sum", scale=(1.0, 4.0))
+    Product(Graph(2 points, diameter 1), Discrete(), combine='sum', scale=(1.0, 4.0))
     """
 
     def __init__(
@@ -63,19 +58,13 @@ class Product:
                     f"Product: {metric!r} is not a metric of the {what}; give one of "
                     f"{', '.join(KINDS)}"
                 )
-        if isinstance(combine, str) and combine not in ("max", "sum"):
-            raise ConfigurationError(
-                f'Product: combine={combine!r}: choose "max", "sum", or a number p >= 1'
-            )
         if not isinstance(combine, str):
-            combine = check_float(combine, "Product: combine", 1.0, math.inf)
-            if combine > MAX_POWER:
-                raise ConfigurationError(
-                    f"Product: combine={combine:g}: p may be up to {MAX_POWER:g}; beyond that the "
-                    "radii of the smallest balls, "
-                    '2^-26 of the diameter, to the power p are below floating point. "max" is '
-                    "what p tends to"
-                )
+            combine = check_float(combine, "Product: combine", -math.inf, math.inf)
+        if combine not in ("max", "sum", 1.0, 2.0):
+            raise ConfigurationError(
+                f'Product: combine={combine!r}: choose "max", "sum" (or 1), or 2; other p-norms '
+                "are no longer offered"
+            )
         if not isinstance(scale, (tuple, list)) or len(scale) != 2:
             raise ConfigurationError(
                 f"Product: scale={scale!r}: give two numbers, (of the states, of the actions)"

@@ -35,12 +35,8 @@ def metric_to_json(metric: Product | Pairs) -> dict[str, Any]:
 def side_to_json(metric: Metric) -> dict[str, Any]:
     """Return a metric on one side as JSON. The distances of a finite set are stored as an array."""
     kind = type(metric).__name__
-    if isinstance(metric, Norm) and KINDS.get(kind) is not type(metric):
-        raise ConfigurationError(
-            f"a norm of your own ({kind}) cannot be saved: a file that named its class would have "
-            "to run its code"
-        )
-    if not isinstance(metric, (Norm, Finite, Discrete)):
+    is_own_norm = isinstance(metric, Norm) and KINDS.get(kind) is not type(metric)
+    if is_own_norm or not isinstance(metric, (Norm, Finite, Discrete)):
         raise ConfigurationError(
             f"a metric of your own ({kind}) cannot be saved; one that is made by metrics.Matrix "
             "or metrics.Points can"

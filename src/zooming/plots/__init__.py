@@ -11,14 +11,13 @@ from zooming.plots.ball_pictures import balls
 from zooming.plots.curve_data import Runs, read_study
 from zooming.plots.curves import distance_to_optimum, learning_curves
 from zooming.plots.look import COLORS, drawing
-from zooming.plots.partitions import partition, partition_over_optimum
+from zooming.plots.partitions import partition
 from zooming.plots.policies import policy
 from zooming.plots.regrets import memory_against_regret, partition_sizes, regret
 from zooming.plots.rule_pictures import rules
 
 __all__ = [
     "partition",
-    "partition_over_optimum",
     "balls",
     "policy",
     "rules",

@@ -129,38 +129,6 @@ def partition(
     return ax
 
 
-def partition_over_optimum(
-    balls: Partition, optimal: Optimal, ax: Any = None, **options: Any
-) -> Any:
-    """Draw the borders of the balls over Q*. This is `partition` with the option `optimal`.
-
-    Parameters
-    ----------
-    balls : Partition
-        The partition of one step, from `agent.partition`.
-    optimal : Optimal
-        The result of `zooming.solve`.
-    ax : Axes, optional
-        The Axes to draw on. By default a new one.
-    **options
-        Further options of `partition`.
-
-    Returns
-    -------
-    Axes
-
-    Examples
-    --------
-    >>> import gymnasium as gym, zooming
-    >>> from matplotlib.figure import Figure
-    >>> env = gym.make("zooming/Oil-v0", horizon=2)
-    >>> agent, optimal = zooming.AdaptiveQ(env, seed=0), zooming.solve(env, resolution=8)
-    >>> partition_over_optimum(agent.partition(0), optimal, Figure().subplots()).get_title()
-    'step 0: 1 ball over Q*'
-    """
-    return partition(balls, ax, optimal=optimal, **options)
-
-
 def _over_optimum(
     balls: Partition, optimal: Optimal, pair: list[int], point: Floats, n: int
 ) -> tuple[Floats, Floats, Floats]:
