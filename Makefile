@@ -1,29 +1,30 @@
 # make demo   learn when to order, and draw what was learned
 # make test   check style and types, run the tests
 # make docs   build the documentation into out/docs; a warning is an error
+# make wheel  build dist/*.whl with the machine code of all kernels, which starts at once
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 INSTALLED := $(VENV)/installed
+COMPILED := $(VENV)/compiled
+KERNELS := $(wildcard src/zooming/kernels/*.py src/zooming/envs/*.py src/zooming/envs/gallery/*.py)
 # Three processes on two cores: many tests wait for processes that they start.
 THREE := -n 3 --dist worksteal
 # The tests start many interpreters. With bytecode on disk, each takes half a second less.
 unexport PYTHONDONTWRITEBYTECODE
 BOUNDS := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/cache-boundscheck
 
-.PHONY: demo test test-bounds test-plain test-fast compile-bounds lint bench tables browser compiler docs figures clean
+.PHONY: demo test wheel test-bounds test-plain test-fast compile-bounds lint bench tables browser compiler docs figures clean
 
-demo: $(READY)
+demo: $(COMPILED)
 	$(BIN)/python examples/demo.py
 	$(BIN)/zooming reproduce 1 --quick --out out/paper
 	$(BIN)/zooming report out/paper
 
-# The tests twice: without compilation, where NumPy checks the bounds of arrays, and compiled. Two
-# processes that find no cache would both compile every kernel, so they are compiled beforehand.
+# The tests twice: without compilation, where NumPy checks the bounds of arrays, and compiled.
 # Many compiled tests wait for processes that they start. Lint and the first pass use that time.
-test: $(INSTALLED) browser compiler
-	@$(MAKE) --no-print-directory -j 2 -O compile-others compile-planners
+test: $(INSTALLED) $(COMPILED) browser compiler
 	@($(MAKE) --no-print-directory lint test-plain >$(VENV)/beside.log 2>&1; \
 		echo $$? >$(VENV)/beside.code) & \
 	$(BIN)/pytest $(THREE); code=$$?; wait; cat $(VENV)/beside.log; \
@@ -36,13 +37,14 @@ test-bounds: compile-bounds
 test-plain: $(INSTALLED)
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -m plain $$(grep -l mark.plain tests/test_*.py)
 
-compile-%: $(INSTALLED)
-	$(BIN)/python tools/compile_kernels.py $*
-
 compile-bounds: $(INSTALLED)
-	$(BOUNDS) $(BIN)/python tools/compile_kernels.py
+	$(BOUNDS) $(BIN)/zooming warm --native
 
-test-fast: $(INSTALLED)
+wheel: $(INSTALLED) $(COMPILED)
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w dist .
+	@ls -sh dist/*.whl
+
+test-fast: $(INSTALLED) $(COMPILED)
 	$(BIN)/pytest $(THREE) -m "not slow"
 
 lint: $(INSTALLED)
@@ -60,7 +62,7 @@ compiler:
 	@command -v cc gcc clang >/dev/null || { apt-get update -qq && apt-get install -y -qq gcc libc6-dev >/dev/null; } \
 		|| { echo "install a C compiler (apt-get install gcc): exported policies are tested in it"; exit 1; }
 
-bench: $(READY)
+bench: $(COMPILED)
 	$(BIN)/python benchmarks/speed.py
 
 tables:  # which tables of measured results are older than the code that they measure
@@ -87,6 +89,11 @@ $(READY): pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[study]'
 	@touch $(READY)
 
+# Compile every kernel once, for processors of the last ten years, in one process per core.
+$(COMPILED): $(READY) $(KERNELS)
+	$(BIN)/zooming warm
+	@touch $(COMPILED)
+
 $(INSTALLED): $(READY)
 	@echo "installing what the tests need (once; about two minutes, 2 GB)"
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
@@ -94,4 +101,5 @@ $(INSTALLED): $(READY)
 
 clean:
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf dist src/zooming/kernels/compiled
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -202,7 +202,9 @@ def test_a_command_without_its_libraries_says_what_to_install(monkeypatch):
 @pytest.mark.parametrize("arguments", [["OUT"], ["--to", "OUT"], ["--out", "OUT"]])
 def test_a_target_is_named_after_the_file_or_by_its_option(arguments, tmp_path, capsys):
     agent = tmp_path / "agent.zoom"
-    zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).save(agent)
+    learner = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    learner.learn(5)
+    learner.save(agent)
     endings = {"export": ".py", "show": ".html", "explain": ".txt"}
     if arguments[0] == "--to":
         del endings["show"], endings["explain"]

@@ -1,15 +1,24 @@
-"""Kernels kept on disk: used again, and never when a file that they depend on has changed."""
+"""Kernels kept on disk: used again, and never when a file that they depend on has changed; those
+that travel in a wheel; and the line that says that kernels are compiled."""
 
+import io
 import os
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+import time
+import venv
 from pathlib import Path
 
 import pytest
 
 import zooming
+from zooming.app import cli
+from zooming.kernels import numba_parts, watching
+
+ROOT = Path(__file__).parent.parent
 
 SCRIPT = """
 import numpy as np
@@ -23,8 +32,13 @@ print(played, sum(play_value.stats.cache_hits.values()))
 """
 
 
-def value_and_hits(folder):
-    variables = {**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache")}
+def value_and_hits(folder, **variables):
+    variables = {
+        **os.environ,
+        "PYTHONPATH": str(folder),
+        "NUMBA_CACHE_DIR": str(folder / "cache"),
+        **variables,
+    }
     run = subprocess.run(
         [sys.executable, "-c", SCRIPT], env=variables, capture_output=True, text=True, check=True
     )
@@ -32,14 +46,18 @@ def value_and_hits(folder):
     return float(value), int(hits)
 
 
+def copy_sources(folder):
+    shutil.copytree(
+        Path(zooming.__file__).parent,
+        folder / "zooming",
+        ignore=shutil.ignore_patterns("__pycache__", "compiled"),
+    )
+
+
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_cached_kernel_sees_an_edit_in_another_file_of_its_folder(tmp_path):
-    shutil.copytree(
-        Path(zooming.__file__).parent,
-        tmp_path / "zooming",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
+    copy_sources(tmp_path)
     assert value_and_hits(tmp_path) == (7.5, 0)
     assert value_and_hits(tmp_path) == (7.5, 1)
     rule = tmp_path / "zooming" / "kernels" / "update_rule.py"
@@ -66,3 +84,169 @@ def test_where_nothing_can_be_written_kernels_are_compiled_anew(tmp_path):
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["8"]
+
+
+# --- kernels in a wheel ---------------------------------------------------------------------------
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_kernels_of_a_baseline_are_used_where_they_fit_and_their_sources_are_the_same(tmp_path):
+    copy_sources(tmp_path)
+    level = numba_parts.HOST_LEVELS[0]
+    baseline = {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": ""}
+    assert value_and_hits(tmp_path, **baseline) == (7.5, 0)
+    (folder,) = (tmp_path / "zooming" / "kernels" / "compiled").iterdir()
+    assert not list((tmp_path / "cache").rglob("*.nbc"))  # only the baseline's folder is written
+    written = sorted(path.name for path in folder.iterdir())
+    assert value_and_hits(tmp_path) == (7.5, 1)
+    assert value_and_hits(tmp_path, NUMBA_BOUNDSCHECK="1") == (7.5, 0)
+    assert sorted(path.name for path in folder.iterdir()) == written
+    shutil.rmtree(tmp_path / "cache")
+    other = folder.with_name(folder.name.replace("numba-", "numba-1"))
+    folder.rename(other)  # of another Numba
+    assert value_and_hits(tmp_path) == (7.5, 0)
+    other.rename(folder)
+    shutil.rmtree(tmp_path / "cache")
+    rule = tmp_path / "zooming" / "kernels" / "update_rule.py"
+    rule.write_text(rule.read_text().replace("return mix(z)", "return np.uint64(0)"))
+    assert value_and_hits(tmp_path) == (0.5, 0)
+
+
+def test_a_processor_gets_kernels_of_a_level_whose_features_it_has():
+    v2, v3 = numba_parts.LEVELS["x86-64-v2"], numba_parts.LEVELS["x86-64-v3"]
+    assert set(v2) < set(v3)
+    assert numba_parts.levels_of("x86_64", dict.fromkeys(v3, True)) == ["x86-64-v3", "x86-64-v2"]
+    without = {**dict.fromkeys(v3, True), "avx2": False}
+    assert numba_parts.levels_of("AMD64", without) == ["x86-64-v2"]
+    assert numba_parts.levels_of("x86_64", {}) == []
+    assert numba_parts.levels_of("arm64", {}) == ["generic"]
+
+
+FIRST_RUN = """
+import time
+import gymnasium as gym
+import zooming
+zooming.Auto(gym.make("zooming/Oil-v0"), seed=0).learn(50)
+seconds = time.process_time()
+from zooming.kernels.watching import WATCH
+print(zooming.__file__, WATCH.n_done, seconds)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_with_the_wheel_the_first_run_of_auto_compiles_nothing_and_takes_three_seconds(tmp_path):
+    """`make` has compiled the kernels. Elsewhere they are compiled here, which takes minutes."""
+    cli.main(["warm", "--agents", "auto"])
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*build, "-q", "-w", tmp_path, ROOT], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith(f"{sysconfig.get_platform().replace('-', '_')}.whl")
+    venv.create(tmp_path / "fresh", symlinks=True)
+    (packages,) = (tmp_path / "fresh" / "lib").glob("python*/site-packages")
+    shutil.unpack_archive(wheel, packages, "zip")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    variables = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    variables["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    run = subprocess.run(
+        [tmp_path / "fresh" / "bin" / "python", "-c", FIRST_RUN],
+        env=variables, cwd=tmp_path, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    place, n_compiled, seconds = run.stdout.split()
+    assert Path(place).is_relative_to(packages)
+    assert (n_compiled, run.stderr) == ("0", "")
+    assert float(seconds) < 3.0
+
+
+# --- the line -------------------------------------------------------------------------------------
+
+
+def compile_slowly(watch, seconds):
+    """What a kernel and a function that it calls report."""
+    watch.begin("play_boxes")
+    watch.began -= seconds
+    watch.begin("select_boxes")
+    watch.show()
+    watch.end()
+    watch.end()
+    watch.hide()
+
+
+@pytest.fixture
+def no_switch(monkeypatch):
+    """The variables of a user who set none."""
+    monkeypatch.delenv("ZOOMING_QUIET", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def test_a_compilation_of_over_a_second_says_once_what_it_does(no_switch, capsys):
+    watch = watching.Watch()
+    compile_slowly(watch, 0.0)
+    assert capsys.readouterr().err == ""
+    compile_slowly(watch, 3.0)
+    compile_slowly(watch, 3.0)
+    (line,) = capsys.readouterr().err.splitlines()
+    about = watching.SECONDS["play_boxes"]
+    assert line == (
+        f"zooming: compiling play_boxes, 3 s of about {about} s, 2 functions done. This happens "
+        "once."
+    )
+
+
+def test_short_compilations_add_up_to_the_second(no_switch, capsys):
+    watch = watching.Watch()
+    for _ in range(3):
+        compile_slowly(watch, 0.6)
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_user_can_hide_the_line(no_switch, capsys, monkeypatch):
+    monkeypatch.setenv("ZOOMING_QUIET", "1")
+    compile_slowly(watching.Watch(), 3.0)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("has_rich", [True, False])
+def test_on_a_terminal_the_line_is_removed_at_the_end(has_rich, no_switch, monkeypatch):
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", stream)
+    if not has_rich:
+        monkeypatch.setitem(sys.modules, "rich.console", None)
+    watch = watching.Watch()
+    compile_slowly(watch, 3.0)
+    assert "compiling play_boxes" in stream.getvalue()
+    assert watch.status is None
+
+
+def test_the_longest_compilations_are_those_of_kernels():
+    text = "".join(path.read_text() for path in Path(numba_parts.__file__).parent.glob("*.py"))
+    for name in watching.SECONDS:
+        function, _, table = name.partition("_")
+        assert f"def {name}(" in text or (f"def {function}(" in text and f'"{table}"' in text), name
+
+
+def test_a_failed_compilation_is_forgotten(no_switch, capsys):
+    watch = watching.Watch()
+    watch.begin("broken")
+    watch.reset()
+    watch.began = time.monotonic() - 9.0
+    watch.show()
+    assert capsys.readouterr().err == ""
+
+
+def test_warm_names_what_it_can_compile(capsys):
+    with pytest.raises(SystemExit, match="no agent to compile is named 'auot'; did you mean"):
+        cli.main(["warm", "--agents", "auot"])
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_warm_compiles_in_processes_with_the_baseline(monkeypatch, capsys):
+    """Here the kernels are there already, so that it takes seconds."""
+    monkeypatch.delenv("NUMBA_CPU_NAME", raising=False)
+    cli.main(["warm", "--agents", "random,median", "--jobs", "2"])
+    said = capsys.readouterr()
+    assert said.out.startswith(f"{numba_parts.HOST_LEVELS[0]}: compiled what ")
+    assert "NUMBA_CPU_NAME" not in os.environ

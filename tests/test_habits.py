@@ -187,7 +187,8 @@ def test_the_wheel_says_that_the_package_is_typed():
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"][
         "targets"
     ]["wheel"]
-    assert wheel == {"packages": ["src/zooming"]}  # the whole folder, nothing excluded
+    hook = {"custom": {"path": "tools/wheel_hook.py"}}
+    assert wheel == {"packages": ["src/zooming"], "hooks": hook}  # the whole folder
     assert (ROOT / wheel["packages"][0] / "py.typed").read_bytes() == b""
     ignored = subprocess.run(
         ["git", "check-ignore", "src/zooming/py.typed"], cwd=ROOT, capture_output=True

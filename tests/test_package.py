@@ -212,6 +212,7 @@ SMALLER = {  # what makes a command of the documentation short; the last option 
     "export": [],
     "explain": ["--episodes", "20"],
     "show": ["--episodes", "1"],
+    "warm": ["--agents", "random", "--jobs", "1"],
 }
 
 

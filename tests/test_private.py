@@ -32,6 +32,8 @@ USED_IN = {
     "_cache_file": "kernels/numba_parts.py",
     "_source_stamp": "kernels/numba_parts.py",
     "_compile_for_args": "kernels/numba_parts.py",
+    "_lineno": "kernels/numba_parts.py",
+    "_py_file": "kernels/numba_parts.py",
     "_nrt": "kernels/numba_parts.py",
     "_fields": "kernels/numba_parts.py",
     "_getvalue": "kernels/numba_parts.py",
@@ -119,6 +121,7 @@ def test_private_parts_of_this_numba_are_there():
     assert numba_parts.NO_REFCOUNT, "kernels count references, which takes a third more time"
     kernel = numba.njit(lambda x: x)
     assert hasattr(kernel, "_compile_for_args"), "compilation is not safe from signals"
+    assert hasattr(kernel, "get_call_template"), "each constant argument is compiled anew"
     kernel.enable_caching()
     assert hasattr(kernel._cache._cache_file, "_source_stamp"), "nothing is cached on disk"
 

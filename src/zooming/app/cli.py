@@ -75,6 +75,10 @@ COMMANDS = {
         "show.show_command:show_file",
         "Write an HTML page on which a person moves the state and sees what the policy does.",
     ),
+    "warm": Command(
+        "warm_command:warm",
+        "Compile the kernels of agents ahead, so that their first learn() starts at once.",
+    ),
     "bench": Command("bench:main", "Measure speed and memory of both drivers."),
     "list": Command(
         "listing:list_names",

@@ -2,20 +2,18 @@
 
 Each file imports only from files named before it:
 
-- for all tables: `numba_parts` (private parts of Numba), `jit` (compile and cache), `laws` (random
-  outcomes), `crossing` (pass environments into compiled code), `layout` (the ball table),
-  `update_rule`, `records` (pass tables into compiled code)
+- for all tables: `numba_parts` (private parts of Numba), `watching` (say what is compiled), `jit`
+  (compile and cache), `laws` (random outcomes), `crossing` (pass environments into compiled code),
+  `layout` (the ball table), `update_rule`, `records` (pass tables into compiled code)
 - boxes: `points`, `box_sides`, `boxes` (select, act, update), `splitting`, `masks` (feasible
   actions)
 - balls of any metric: `balls`, `ball_domains`; optimistic trees: `trees`
-- agents of other papers: `searching` (when to train, evaluate and go back), `models` (counts of
-  next states, planning)
-- loops: `table_parts` (the functions in which tables differ), `pausing`, `episodes` (both drivers),
-  `replay` (learn from recorded transitions)
-- these functions for each kind of table: `box_episodes`, `tree_episodes`, `ball_episodes`,
-  `heuristics` (agents that follow a fixed rule)
-- `box_queries` (kernels on boxes that Python calls), `distances` (distance matrices), `backups`
-  (values on a grid of states)
+- loops: `table_parts` (the functions in which tables differ), `pausing`, `replay` (learn from
+  recorded transitions), `episodes` (both drivers)
+- these functions for each kind of table: `box_episodes`, `box_queries` (kernels on boxes that
+  Python calls), `searching` and `models` (agents of other papers), `tree_episodes`,
+  `ball_episodes`, `heuristics` (agents that follow a fixed rule)
+- `distances` (distance matrices), `backups` (values on a grid of states)
 - the planner: `plan_layout` (its memory and constants), `grids`, `trends`, `smoothing`,
   `exploring`, `planning` (backward induction), `plan_actions`, `plan_episodes`, `plan_replay`
 - `recording`: record what an agent plays, for other agents

@@ -16,7 +16,6 @@ from zooming.kernels.layout import (
     STATE_PLAYED,
 )
 from zooming.kernels.records import Balls, balls_at
-from zooming.kernels.replay import compile_replay
 from zooming.kernels.table_parts import Parts
 from zooming.kernels.update_rule import ceiling
 
@@ -117,9 +116,7 @@ PARTS = Parts(
 )  # fmt: skip
 
 
-# Functions that return the kernels of `episodes` for balls, compiled on first use.
-play, act_once, update, next_step = compile_later("balls", PARTS)
-replay = compile_replay("balls", update)
+KERNELS = compile_later("balls", PARTS)
 
 
 # --- kernels that Python calls --------------------------------------------------------------------

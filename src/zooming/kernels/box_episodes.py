@@ -1,40 +1,22 @@
-"""The functions of `table_parts` for boxes. `box_queries` has the kernels that Python calls."""
+"""The functions of `table_parts` for boxes. `box_queries` has the kernels that Python calls.
+
+`searching` and `models` replace some of them for agents of other papers.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels.boxes import find, new_stack, play_action, select, update_ball
+from zooming.kernels.boxes import find, new_stack, play_action, select, update_ball, update_scaled
 from zooming.kernels.episodes import compile_later
 from zooming.kernels.jit import jit_inline, jit_kernel
-from zooming.kernels.layout import (
-    BAD_STATE,
-    EITHER,
-    FINE,
-    FIRST_VALUE,
-    MODEL,
-    N_PLACES,
-    OWN,
-    PLAIN,
-    PUBLISHED_SEARCH,
-    SEARCH,
-)
-from zooming.kernels.models import add_children, has_model_room, learn_model, plan_if_stale
+from zooming.kernels.layout import BAD_STATE, FINE, N_PLACES, OWN
 from zooming.kernels.points import to_unit
 from zooming.kernels.records import Boxes, boxes_at
-from zooming.kernels.replay import compile_replay
-from zooming.kernels.searching import (
-    begin_episode,
-    draw_by_value,
-    is_exploring,
-    learn_or_evaluate,
-)
 from zooming.kernels.splitting import rows_needed
 from zooming.kernels.splitting import split as split_box
 from zooming.kernels.table_parts import Parts
 from zooming.kernels.update_rule import ceiling
-
-EVERYTHING = np.empty((0, FIRST_VALUE))  # `allowed` if all actions are feasible
 
 
 @jit_kernel
@@ -62,8 +44,6 @@ def sizes(t):
 @jit_inline
 def has_room(t, n_splits):
     """Return whether the table has rows for the children of `n_splits` splits."""
-    if t.core[0]["learning"] == MODEL and not has_model_room(t, n_splits):
-        return False
     return t.core[0]["n_rows"] + rows_needed(t.core, n_splits) <= t.rows.shape[0]
 
 
@@ -91,29 +71,8 @@ def best_row(t, core, step, ties):
 @jit_inline
 def best(t, step, ties):
     """Return (row of the best ball, V) for the state that was read."""
-    if t.core[0]["learning"] == MODEL and step == 0:
-        plan_if_stale(t)
-    ties = EITHER if t.core[0]["shared"] == 1 else ties  # `choose` draws among ties
     row, _ = best_row(t, t.core, step, ties)
     return row, min(ceiling(t.core, step), t.rows[row]["value"])
-
-
-@jit_inline
-def choose(t, step, row, ties):
-    """Return the row of the ball to play. If all steps share one partition, select again."""
-    return choose_again(t, step, ties) if t.core[0]["shared"] == 1 else row
-
-
-@jit_kernel
-def choose_again(t, step, ties):
-    """Select a ball again: the best one, or a random one in a training episode of a search."""
-    draws = False
-    if t.core[0]["learning"] == SEARCH or t.core[0]["learning"] == PUBLISHED_SEARCH:
-        if step == 0:
-            begin_episode(t)
-        draws = is_exploring(t)
-    row, _ = select(t.rows, t.core, 0, t.state, EITHER if draws else ties, t.stack)
-    return draw_by_value(t, t.core, 0, t.rows[row]["value"], EVERYTHING) if draws else row
 
 
 @jit_inline
@@ -126,25 +85,12 @@ def act(t, row, step, rule, action):
     return row
 
 
-@jit_inline
-def learn(t, step, row, reward, next_value, action):
-    """Learn from a step in a ball. Return whether the ball is due to split."""
-    if t.core[0]["learning"] == PLAIN:
-        return update_ball(t, step, row, reward, next_value, action)
-    if t.core[0]["learning"] == MODEL:
-        return learn_model(t, step, row, reward)
-    return learn_or_evaluate(t, step, row, reward, next_value, action)
-
-
 @jit_kernel
 def split(t, row):
     """Split a ball, unless a user wrote the split rule. Return whether the ball was split."""
     if t.core[0]["rule"] == OWN:
         return False
-    n_rows = t.core[0]["n_rows"]
     split_box(t.rows, t.core, t.stats, t.axes, row)
-    if t.core[0]["learning"] == MODEL:
-        add_children(t, row, n_rows)
     return True
 
 
@@ -168,29 +114,9 @@ def locate(t, step, point, action):
 
 
 PARTS = Parts(
-    boxes_at, with_own_scratch, options, has_room, read, best, act, learn, split, n_balls,
-    sizes, locate, choose,
+    boxes_at, with_own_scratch, options, has_room, read, best, act, update_scaled, split, n_balls,
+    sizes, locate,
 )  # fmt: skip
-
-
-# Functions that return the kernels of `episodes` for boxes, compiled on first use.
-play, act_once, update, next_step = compile_later("boxes", PARTS)
-replay = compile_replay("boxes", update)
-
-
-@jit_kernel
-def plan(handle):
-    """Make a full plan if there are samples that the last plan did not use."""
-    plan_if_stale(boxes_at(handle))
-
-
-@jit_kernel
-def begin(handle, is_first):
-    """Begin a step in which Python restricts the actions of a search.
-
-    Return whether the search explores. `is_first` is true for the first step of an episode.
-    """
-    t = boxes_at(handle)
-    if is_first:
-        begin_episode(t)
-    return is_exploring(t)
+# The kernels for a bonus c / sqrt(t), and for every bonus. An agent compiles those that it uses.
+SCALED_BONUS = compile_later("boxes", PARTS)
+ANY_BONUS = compile_later("boxes_any_bonus", PARTS._replace(learn=update_ball))

@@ -12,7 +12,6 @@ from zooming.kernels.layout import BAD_STATE, EITHER, FINE
 from zooming.kernels.masks import select_feasible, write_feasible
 from zooming.kernels.numba_parts import REFCOUNT
 from zooming.kernels.records import boxes_at
-from zooming.kernels.searching import draw_by_value
 
 
 class Queries(NamedTuple):
@@ -93,10 +92,9 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
 
 @jit_kernel
 def best_feasible(t, core, step, ties, allowed, draws):
-    """Return the row of the best feasible ball. With `draws`, draw a feasible ball by its value."""
+    """Return the row of the best feasible ball. Only a search draws, see `searching`."""
     root = root_of(core, step)
-    row = select_feasible(t.rows, core, t.axes, root, t.state, ties, allowed, t.low, t.high)
-    return draw_by_value(t, core, root, t.rows[row]["value"], allowed) if draws else row
+    return select_feasible(t.rows, core, t.axes, root, t.state, ties, allowed, t.low, t.high)
 
 
 QUERIES = make_queries("boxes", best_row, best_feasible)

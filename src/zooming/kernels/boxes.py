@@ -32,7 +32,7 @@ from zooming.kernels.layout import (
 )
 from zooming.kernels.numba_parts import NO_REFCOUNT, branch_on
 from zooming.kernels.points import in_units, net_point, play_value
-from zooming.kernels.update_rule import draw, index, learn
+from zooming.kernels.update_rule import draw, index, learn, learn_scaled
 
 MOST_WALKED = 16  # number of tied balls to visit one by one before trying a random draw
 
@@ -264,13 +264,27 @@ def keep_maxima(table, row):
 
 
 @jit_inline
-def update_ball(t, step, row, reward, next_value, action):
-    """Apply the update rule to a ball. Return whether it is due to split.
+def is_due(t, row, n_visits):
+    """Return whether a ball is due to split after its update."""
+    return n_visits >= t.rows[row]["due_at"] and t.core[0]["n_balls"] < t.core[0]["max_balls"]
+
+
+@jit_inline
+def update_scaled(t, step, row, reward, next_value, action):
+    """Apply the update rule to a ball, with a bonus c / sqrt(t). Return whether it is due to split.
 
     `t` is a `records.Boxes`. `action` is not used here; heuristics use it.
     """
+    n_visits = learn_scaled(t.rows, t.core, step, row, reward, next_value)
+    keep_maxima(t.rows, row)
+    return is_due(t, row, n_visits)
+
+
+@jit_inline
+def update_ball(t, step, row, reward, next_value, action):
+    """Apply the update rule to a ball, with any bonus. Return whether it is due to split."""
     table, core, stats, axes = t.rows, t.core, t.stats, t.axes
     across = diameter(table, core, axes, row) if core[0]["bonus_rule"] == EXACT else 0.0
     n_visits = learn(table, core, stats, step, row, across, reward, next_value)
     keep_maxima(table, row)
-    return n_visits >= table[row]["due_at"] and core[0]["n_balls"] < core[0]["max_balls"]
+    return is_due(t, row, n_visits)

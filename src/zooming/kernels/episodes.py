@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import float64, int64, types
@@ -37,6 +37,7 @@ from zooming.kernels.layout import (
 )
 from zooming.kernels.pausing import STATE, pause, resume
 from zooming.kernels.records import TABLE
+from zooming.kernels.replay import make_replay
 from zooming.kernels.table_parts import Parts
 from zooming.kernels.update_rule import learned_reward
 
@@ -262,13 +263,27 @@ def make_next_step(name: str, parts: Parts) -> Callable[..., int]:
     )  # fmt: skip
 
 
-def compile_later(name: str, parts: Parts) -> tuple[Callable[[], Callable[..., int]], ...]:
-    """Return four functions without arguments that return play, act_once, update and next_step.
+class Kernels(NamedTuple):
+    """Functions without arguments that return the kernels of one kind of table.
 
     Each compiles its kernel on first use.
     """
+
+    play: Callable[[], Callable[..., int]]
+    act_once: Callable[[], Callable[..., int]]
+    update: Callable[[], Callable[..., int]]
+    next_step: Callable[[], Callable[..., int]]
+    replay: Callable[[], Callable[..., int]]
+
+
+def compile_later(name: str, parts: Parts) -> Kernels:
+    """Return the kernels of one kind of table, none of which is compiled yet."""
     makers = (make_play, make_act, make_update, make_next_step)
-    return tuple(functools.cache(functools.partial(make, name, parts)) for make in makers)
+    play, act_once, update, next_step = (
+        functools.cache(functools.partial(make, name, parts)) for make in makers
+    )
+    replay = functools.cache(lambda: make_replay(name, update()))
+    return Kernels(play, act_once, update, next_step, replay)
 
 
 def _named(function: Callable[..., Any], name: str) -> str:

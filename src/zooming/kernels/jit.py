@@ -26,7 +26,14 @@ import numba
 import numpy as np
 from numba import float64, from_dtype, int64, types, void
 
-from zooming.kernels.numba_parts import NO_REFCOUNT, REFCOUNT, cache_on_disk, compile_through
+from zooming.kernels.numba_parts import (
+    NO_REFCOUNT,
+    REFCOUNT,
+    cache_on_disk,
+    compile_through,
+    widen_literals,
+)
+from zooming.kernels.watching import WATCH
 
 GENERATOR = types.npy_rng
 DYNAMICS = float64(float64[::1], float64[::1], int64, float64[::1], GENERATOR, float64[::1])
@@ -67,8 +74,9 @@ def compile_kernel(
     def make_stamp() -> tuple[str, str]:
         return FOLDER_HASH, hash_files(Path(function.__code__.co_filename))
 
-    if on_disk and not cache_on_disk(kernel, make_stamp, name):
+    if on_disk and not cache_on_disk(kernel, make_stamp, name, WATCH):
         kernel = numba.njit(**options)(function)  # is compiled in every process
+    widen_literals(kernel)
     if signature is not None:
         call_in_thread(lambda: kernel.compile(signature))
         kernel.disable_compile()
@@ -82,8 +90,12 @@ def call_in_thread(work: Callable[[], Any]) -> Any:
 
     During an import, or if this is not the main thread, it is called in the current thread.
     """
+    WATCH.reset()
     if threading.current_thread() is not threading.main_thread() or _is_importing():
-        return work()
+        try:
+            return work()
+        finally:
+            WATCH.hide()
     done, answer = _thread.allocate_lock(), []
 
     def run() -> None:
@@ -98,8 +110,11 @@ def call_in_thread(work: Callable[[], Any]) -> Any:
 
     done.acquire()
     threading.Thread(target=run, daemon=True, name="zooming-compiles").start()
-    while not done.acquire(timeout=0.2):  # a signal to another thread does not wake this one
-        pass
+    try:
+        while not done.acquire(timeout=0.2):  # a signal to another thread does not wake this one
+            WATCH.show()
+    finally:
+        WATCH.hide()
     result, error = answer[0]
     if error is not None:
         raise error

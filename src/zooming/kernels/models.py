@@ -22,11 +22,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from zooming.kernels import box_episodes
 from zooming.kernels.box_sides import sides
 from zooming.kernels.boxes import keep_maxima, select
-from zooming.kernels.jit import IS_JIT_DISABLED, jit_inline_refcount, jit_kernel
+from zooming.kernels.episodes import compile_later
+from zooming.kernels.jit import IS_JIT_DISABLED, jit_inline, jit_inline_refcount, jit_kernel
 from zooming.kernels.layout import ACTIVE, ATOMS, EITHER, ENDED, MAX_VISITS, NO_PARENT, WEIGHT
-from zooming.kernels.records import itself, matrix_at, vector_at
+from zooming.kernels.records import boxes_at, itself, matrix_at, vector_at
 from zooming.kernels.update_rule import ceiling, set_iota
 
 PLAN = np.dtype(
@@ -64,6 +66,9 @@ class Model(NamedTuple):
     bins: Any  # int64 [n_levels, n_state]: cells along each axis
     borders: Any  # float64 [n_state, most]: inner borders of a net's cells, filled up by infinity
     sides: Any  # float64 [3, n_state]: scratch memory for two corners and a point
+
+
+box_best, box_has_room, box_split = box_episodes.best, box_episodes.has_room, box_episodes.split
 
 
 @jit_inline_refcount
@@ -244,10 +249,10 @@ def plan_if_stale(t):
 
 
 @jit_kernel
-def learn_model(t, step, row, reward):
+def learn_model(t, step, row, reward, next_value, action):
     """Add a sample to the model and plan. Return whether the ball is due to split.
 
-    The next state is the one that was read last.
+    The next state is the one that was read last. `next_value` and `action` are not used here.
     """
     m = model_at(t.more)
     if step == 0:
@@ -292,3 +297,39 @@ def add_children(t, row, n_rows):
         m.balls[child]["step"] = m.balls[row]["step"]
         m.balls[child]["level"] = t.rows[child]["depth"]
         m.plan[0]["deepest"] = max(m.plan[0]["deepest"], np.int64(t.rows[child]["depth"]))
+
+
+@jit_inline
+def has_room(t, n_splits):
+    """Return whether the table has rows and histograms for `n_splits` steps, each with a split."""
+    return has_model_room(t, n_splits) and box_has_room(t, n_splits)
+
+
+@jit_inline
+def best(t, step, ties):
+    """Return (row of the best ball, V) for the state that was read. An episode begins planned."""
+    if step == 0:
+        plan_if_stale(t)
+    return box_best(t, step, ties)
+
+
+@jit_kernel
+def split(t, row):
+    """Split a ball, unless a user wrote the split rule. Return whether the ball was split."""
+    n_rows = t.core[0]["n_rows"]
+    is_split = box_split(t, row)
+    if is_split:
+        add_children(t, row, n_rows)
+    return is_split
+
+
+@jit_kernel
+def plan(handle):
+    """Make a full plan if there are samples that the last plan did not use."""
+    plan_if_stale(boxes_at(handle))
+
+
+KERNELS = compile_later(
+    "models",
+    box_episodes.PARTS._replace(has_room=has_room, best=best, learn=learn_model, split=split),
+)

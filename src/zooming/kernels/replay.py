@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -14,17 +13,9 @@ from zooming.kernels.records import TABLE
 from zooming.kernels.update_rule import learned_reward
 
 
-def compile_replay(
-    name: str, find_update: Callable[[], Callable[..., int]]
-) -> Callable[[], Callable[..., int]]:
-    """Return a function without arguments that compiles the kernel `replay` on first use.
+def make_replay(name: str, update: Callable[..., int]) -> Callable[..., int]:
+    """Return the compiled kernel `replay`, which calls the kernel `update` of a kind of table."""
 
-    `find_update` returns the kernel `update` of one kind of table.
-    """
-    return functools.cache(lambda: _make_replay(name, find_update()))
-
-
-def _make_replay(name: str, update: Callable[..., int]) -> Callable[..., int]:
     def replay(
         table, steps, states, actions, rewards, next_states, terminated, reward_low, reward_high,
         clipping, done,

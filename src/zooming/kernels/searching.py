@@ -22,12 +22,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from zooming.kernels import box_episodes, box_queries
 from zooming.kernels.box_sides import sides
-from zooming.kernels.boxes import select, update_ball
+from zooming.kernels.boxes import select, update_scaled
+from zooming.kernels.episodes import compile_later
 from zooming.kernels.jit import IS_JIT_DISABLED, jit_inline, jit_inline_refcount, jit_kernel
-from zooming.kernels.layout import ACTIVE, BALL, EITHER, PUBLISHED_SEARCH
+from zooming.kernels.layout import ACTIVE, BALL, EITHER, FIRST_VALUE, PUBLISHED_SEARCH
 from zooming.kernels.masks import has_feasible
-from zooming.kernels.records import itself, vector_at
+from zooming.kernels.records import boxes_at, itself, vector_at
 from zooming.kernels.update_rule import ceiling, draw, set_iota
 
 STATE = np.dtype(
@@ -55,6 +57,7 @@ STATE = np.dtype(
     align=True,
 )
 HOTTEST = 10.0  # temperature at which all balls are about equally likely
+EVERYTHING = np.empty((0, FIRST_VALUE))  # `allowed` if all actions are feasible
 COLD = 36.0  # exp(-36) is below the rounding error of 1: such balls are skipped
 
 
@@ -63,6 +66,9 @@ class Search(NamedTuple):
 
     state: Any  # STATE [1]
     kept: Any  # BALL [n_rows]: the copy of the best table so far
+
+
+box_best, box_best_feasible = box_episodes.best, box_queries.best_feasible
 
 
 @jit_inline_refcount
@@ -164,7 +170,7 @@ def learn_or_evaluate(t, step, row, reward, next_value, action):
         if t.core[0]["learning"] == PUBLISHED_SEARCH and step + 1 == t.core[0]["horizon"]:
             after, _ = select(t.rows, t.core, 0, t.state, EITHER, t.stack)
             next_value = min(ceiling(t.core, 0), t.rows[after]["value"])
-        return update_ball(t, step, row, reward, next_value, action)
+        return update_scaled(t, step, row, reward, next_value, action)
     if step == 0:
         t.core[0]["episode"] += 1
         set_iota(t.core)
@@ -239,3 +245,47 @@ def next_relevant(t, core, top, least, allowed):
         if not has_feasible(t.axes, n_state, allowed, t.low, t.high):
             return np.int64(-1), top
     return row, top
+
+
+@jit_inline
+def best(t, step, ties):
+    """Return (row of the best ball, V) for the state that was read. `choose` draws among ties."""
+    return box_best(t, step, EITHER)
+
+
+@jit_kernel
+def choose(t, step, row, ties):
+    """Select a ball again: the best one, or a random one in a training episode.
+
+    All steps share one partition, so learning may have changed the best ball.
+    """
+    if step == 0:
+        begin_episode(t)
+    draws = is_exploring(t)
+    row, _ = select(t.rows, t.core, 0, t.state, EITHER if draws else ties, t.stack)
+    return draw_by_value(t, t.core, 0, t.rows[row]["value"], EVERYTHING) if draws else row
+
+
+@jit_kernel
+def best_feasible(t, core, step, ties, allowed, draws):
+    """Return the row of the best feasible ball. With `draws`, draw a feasible ball by its value."""
+    row = box_best_feasible(t, core, step, ties, allowed, draws)
+    return draw_by_value(t, core, 0, t.rows[row]["value"], allowed) if draws else row
+
+
+@jit_kernel
+def begin(handle, is_first):
+    """Begin a step in which Python restricts the actions.
+
+    Return whether the search explores. `is_first` is true for the first step of an episode.
+    """
+    t = boxes_at(handle)
+    if is_first:
+        begin_episode(t)
+    return is_exploring(t)
+
+
+KERNELS = compile_later(
+    "searches", box_episodes.PARTS._replace(best=best, choose=choose, learn=learn_or_evaluate)
+)
+QUERIES = box_queries.make_queries("searches", box_episodes.best_row, best_feasible)

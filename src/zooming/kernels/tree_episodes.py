@@ -20,7 +20,6 @@ from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.layout import EITHER
 from zooming.kernels.masks import make_select_feasible
 from zooming.kernels.records import boxes_at
-from zooming.kernels.replay import compile_replay
 from zooming.kernels.table_parts import Parts
 from zooming.kernels.trees import index_of, share_of_first, split, update_ball
 from zooming.kernels.update_rule import ceiling
@@ -73,7 +72,5 @@ PARTS = Parts(
     sizes, locate, choose,
 )  # fmt: skip
 
-# Functions that return the kernels of `episodes` for trees, compiled on first use.
-play, act_once, update, next_step = compile_later("trees", PARTS)
-replay = compile_replay("trees", update)
+KERNELS = compile_later("trees", PARTS)
 QUERIES = make_queries("trees", best_row, best_feasible)

@@ -159,33 +159,56 @@ def randomized_value(core, stats, step, row, n_visits, value, target):
 
 
 @jit_inline
-def learn(table, core, stats, step, row, diameter, reward, next_value):
-    """Apply the update rule to a ball and return its number of visits. [SBY19 Alg. 1]
-
-    `diameter` is the diameter of the ball. Only the exact bonus reads it.
-    """
+def count_visit(table, core, step, ball):
+    """Count a visit of a ball, and at step 0 an episode. Return (visits, learning rate)."""
     if step == 0:  # an episode begins, in either driver
         core[0]["episode"] += 1
         set_iota(core)
     horizon = core[0]["horizon"]
-    ball = index(row)
     n_visits = min(np.int64(table[ball]["n_visits"]) + 1, MAX_VISITS)
-    learning_rate = (horizon + 1.0) / (horizon + n_visits)
+    table[ball]["n_visits"] = n_visits
+    return n_visits, (horizon + 1.0) / (horizon + n_visits)
+
+
+@jit_inline
+def move(table, ball, learning_rate, target):
+    """Move Q of a ball to a target. [SBY19 Alg. 1, update rule]"""
+    table[ball]["value"] = (1.0 - learning_rate) * table[ball]["value"] + learning_rate * target
+
+
+@jit_inline
+def learn_scaled(table, core, step, row, reward, next_value):
+    """Apply the update rule with b(t) = c / sqrt(t). Return the visits of the ball.
+
+    Most agents need no other bonus, and compile no other.
+    """
+    ball = index(row)
+    n_visits, learning_rate = count_visit(table, core, step, ball)
+    bonus = core[0]["bonus"] / np.sqrt(np.float64(n_visits))
+    move(table, ball, learning_rate, reward + next_value + bonus)
+    return n_visits
+
+
+@jit_inline
+def learn(table, core, stats, step, row, diameter, reward, next_value):
+    """Apply the update rule with any bonus. Return the visits of the ball. [SBY19 Alg. 1]
+
+    `diameter` is the diameter of the ball. Only the exact bonus reads it.
+    """
+    if core[0]["bonus_rule"] == SCALED:
+        return learn_scaled(table, core, step, row, reward, next_value)
+    ball = index(row)
+    n_visits, learning_rate = count_visit(table, core, step, ball)
     if core[0]["bonus_rule"] == RANDOMIZED:
-        table[ball]["n_visits"] = n_visits
         table[ball]["value"] = randomized_value(
             core, stats, step, row, n_visits, table[ball]["value"], reward + next_value
         )
         return n_visits
-    if core[0]["bonus_rule"] == SCALED:
-        bonus = core[0]["bonus"] / np.sqrt(np.float64(n_visits))
-    elif core[0]["bonus_rule"] == EXACT:
+    if core[0]["bonus_rule"] == EXACT:
         bonus = exact_bonus(core, stats, step, row, diameter, learning_rate)
     else:
         bonus = bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value)
-    target = reward + next_value + bonus
-    table[ball]["n_visits"] = n_visits
-    table[ball]["value"] = (1.0 - learning_rate) * table[ball]["value"] + learning_rate * target
+    move(table, ball, learning_rate, reward + next_value + bonus)
     return n_visits
 
 

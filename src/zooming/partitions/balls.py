@@ -47,7 +47,7 @@ class BallTable(Table):
     """
 
     seen: NDArray[np.int64]
-    _episodes = ball_episodes
+    _episodes = ball_episodes.KERNELS
 
     def __init__(
         self, axes: Axes, core: NDArray[Any], space: Space, oracle: Greedy | Packing | Oracle

@@ -43,7 +43,7 @@ class BoxTable(Table):
     object.
     """
 
-    _episodes: Any = box_episodes
+    _episodes: Any = box_episodes.SCALED_BONUS
     _queries = box_queries.QUERIES
 
     first_cut: float | None = None  # place of the first cut of intervals; None: in the middle
@@ -60,6 +60,8 @@ class BoxTable(Table):
         self.axes, self.rule = axes, rule
         self.is_full = False  # whether max_balls prevented a split of a user's rule
         self.core, self.rows = core, rows
+        if core["bonus_rule"][0] and self._episodes is box_episodes.SCALED_BONUS:
+            self._episodes = box_episodes.ANY_BONUS
         self.stats = (
             np.zeros((len(rows) if core["bonus_rule"][0] else 0, int(core["n_stats"][0])))
             if stats is None

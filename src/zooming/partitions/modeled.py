@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.kernels import ACTIVE, ATOMS, WEIGHT, ceiling
+from zooming.kernels import ACTIVE, ATOMS, WEIGHT, ceiling, models
 from zooming.kernels.models import MODEL_BALL, PLAN, Model
 from zooming.kernels.records import pack
 from zooming.partitions.boxes import BoxTable
@@ -37,6 +37,8 @@ class ModelTable(BoxTable):
     `model` has a `kernels.models.MODEL_BALL` record for each row. `counts` has the histograms of
     next states.
     """
+
+    _episodes = models.KERNELS
 
     def __init__(
         self,

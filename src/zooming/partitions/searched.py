@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.kernels import BALL, STORED_BALL
+from zooming.kernels import BALL, STORED_BALL, searching
 from zooming.kernels.records import pack
 from zooming.kernels.searching import STATE, Search
 from zooming.partitions.boxes import BoxTable, allocate
@@ -32,6 +32,9 @@ class SearchTable(BoxTable):
 
     Before the first evaluations are done, there is no copy, and `search["n_copies"]` is 0.
     """
+
+    _episodes = searching.KERNELS
+    _queries = searching.QUERIES
 
     def __init__(
         self,

@@ -46,7 +46,7 @@ class Table(ABC):
     rows: NDArray[Any]
     stats: Floats
     handle: Any  # all arrays for the kernels, see `kernels.records`
-    _episodes: Any  # the module with the kernels of this kind of table
+    _episodes: Any  # the `kernels.episodes.Kernels` of this kind of table
     _place: NDArray[np.int64]  # see `kernels.layout.KEPT_STEP`
 
     # --- learning ---------------------------------------------------------------------------------

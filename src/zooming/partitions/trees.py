@@ -23,7 +23,7 @@ class TreeTable(BoxTable):
     `stats` has the statistics of `kernels.trees` for each ball.
     """
 
-    _episodes = tree_episodes
+    _episodes = tree_episodes.KERNELS
     _queries = tree_episodes.QUERIES
 
     def set_due(self) -> None:

@@ -9,7 +9,7 @@ from zooming import kernels
 from zooming.agents.q_learner import QLearner
 from zooming.bonuses import Doubling
 from zooming.errors import ConfigurationError
-from zooming.kernels import box_episodes
+from zooming.kernels import models
 from zooming.partitions.modeled import Estimates
 from zooming.spaces.masks import has_mask
 from zooming.validation import check_choice
@@ -73,5 +73,5 @@ class ModelLearner(QLearner):
     def _act(self, step: int, observation: Any, info: Mapping[str, Any] | None, keeps: bool) -> Any:
         if step == 0 and info and has_mask(info):
             self.checked_state(step, observation)
-            box_episodes.plan(self.table.handle)
+            models.plan(self.table.handle)
         return super()._act(step, observation, info, keeps)

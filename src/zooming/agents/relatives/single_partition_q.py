@@ -15,7 +15,7 @@ from zooming.agents.split_options import first_boxes, split_core, take_split_opt
 from zooming.agents.status import Status, plain
 from zooming.bonuses import Bonus, Doubling
 from zooming.errors import ConfigurationError
-from zooming.kernels import box_episodes
+from zooming.kernels import searching
 from zooming.partitions.searched import SearchTable
 from zooming.spaces.masks import has_mask
 from zooming.validation import check_float, check_int
@@ -149,7 +149,7 @@ class SinglePartitionQ(QLearner):
         step = self.problem.check_step(step)
         state = self.problem.check_point(step, self.problem.flat_state(step, observation), 0)
         allowed = self._feasible(step, info)
-        explores = bool(box_episodes.begin(self.table.handle, step == 0))
+        explores = bool(searching.begin(self.table.handle, step == 0))
         action = np.empty(self.axes.n_action)
         self.table.select(
             step, state, action, ties=TIES[self.ties], rule=int(self.table.core["action_rule"][0]),
