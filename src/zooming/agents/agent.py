@@ -81,8 +81,8 @@ class Agent(StepLearner):
         if "__init__" in cls.__dict__:
             cls.__init__ = known_options(cls.__init__)  # type: ignore[method-assign]
         for name in READING:
-            if name in cls.__dict__:
-                setattr(cls, name, reading(cls.__dict__[name]))
+            if callable(method := cls.__dict__.get(name)):
+                setattr(cls, name, reading(method))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the lock, so that an agent can be copied and pickled."""
