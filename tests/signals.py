@@ -20,11 +20,13 @@ import numpy as np
 import zooming
 from zooming import metrics
 from zooming.bonuses import Doubling, Theory
+from zooming.testing import tools
 
 FINE, INCONSISTENT, LOST = 0, 3, 4
 LONG = 10_000_000  # episodes: never finished within a test
 PATIENCE = 1.0  # seconds allowed from the signal to the exception
 BOX = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+LOGS = []  # of `from_log`, filled by `warm_up`
 
 
 def drift(state, action, step, params, rng, next_state):
@@ -55,10 +57,20 @@ def adaptive():
     return zooming.AdaptiveQ(oil(), seed=1)
 
 
+def auto():
+    return zooming.Auto(oil(), seed=3)
+
+
+def planner():
+    return zooming.Planner(oil(), seed=3)
+
+
 def knowledge(agent):
     """Return the state from which learning resumes, as bytes."""
     known = [repr(agent.n_episodes).encode(), repr(agent.env_generator).encode()]
-    if hasattr(agent, "table"):
+    if isinstance(agent, (zooming.Planner, zooming.Auto)):
+        known.append(repr(tools.knowledge(agent)).encode())
+    elif hasattr(agent, "table"):
         table = agent.table
         known += [table.rows[: table.rows_in_use].tobytes(), table.core.tobytes()]
     else:
@@ -67,6 +79,12 @@ def knowledge(agent):
             repr(agent._generator.bit_generator.state).encode(),
         ]
     return b"|".join(known)
+
+
+def disagreement(agent, n):
+    """Return a fault if the agents of a portfolio have not all learned `n` episodes, or None."""
+    parts = [one.n_episodes for one in getattr(agent, "agents", [])]
+    return f"{n} episodes, but {parts} in its agents" if set(parts) - {n} else None
 
 
 # --- scenarios: each plays until it is interrupted, then returns a fault, or None --------------
@@ -88,6 +106,8 @@ def fused(make, *, callback=None, parts=None):
             return f"{len(history)} episodes in the history, {n} counted"
         if history is not None and not np.isfinite(history.returns).all():
             return "a return is missing"
+        if wrong := disagreement(agent, n):
+            return wrong
         more = 3
         agent.learn(more, driver="fused")
         whole = make()
@@ -110,8 +130,11 @@ def stepwise(make):
             return None if n == 0 else f"{n} episodes without a history"
         if not len(history) <= n <= len(history) + 1:
             return f"{len(history)} episodes in the history, {n} counted"
-        if hasattr(agent, "table") and n != agent.table.core["episode"][0]:
-            return f"{n} episodes counted, {agent.table.core['episode'][0]} in the table"
+        table = getattr(agent, "table", None)
+        if hasattr(table, "rows") and n != table.core["episode"][0]:
+            return f"{n} episodes counted, {table.core['episode'][0]} in the table"
+        if wrong := disagreement(agent, n):
+            return wrong
         whole = make().learn(len(history) or 1, driver="fused")
         if len(history) and whole.returns.tobytes() != history.returns.tobytes():
             return "the history differs from that of an uninterrupted run"
@@ -167,6 +190,72 @@ def steps_alone(interrupted):
     )
 
 
+def from_log(make):
+    """Scenario: learn_from, with a log that takes seconds."""
+
+    def scenario(interrupted):
+        agent, log = make(), LOGS[0]
+
+        def play():
+            while True:
+                agent.learn_from(log)
+
+        interrupted(play)
+        n = agent.n_episodes
+        if wrong := disagreement(agent, n):
+            return wrong
+        agent.learn(3)
+        return None if agent.n_episodes == n + 3 else f"{agent.n_episodes} episodes after {n} + 3"
+
+    return scenario
+
+
+def warm(make):
+    """Scenario: warm_start, and learn with the rule."""
+
+    def scenario(interrupted):
+        agent = make()
+
+        def play():
+            agent.warm_start(lambda step, state: [0.5], 400)
+            agent.learn(LONG)
+
+        interrupted(play)
+        n = agent.n_episodes
+        if wrong := disagreement(agent, n):
+            return wrong
+        agent.learn(3)
+        return None if agent.n_episodes == n + 3 else f"{agent.n_episodes} episodes after {n} + 3"
+
+    return scenario
+
+
+def plans(call):
+    """Scenario: a planner whose samples do not change makes plans again and again."""
+
+    def scenario(interrupted):
+        agent = planner()
+        agent.learn(40)
+        expected = planner()
+        expected.learn(40)
+
+        def play():
+            while True:
+                call(agent)
+
+        interrupted(play)
+        agent.table.restore(expected.table.state())  # without the plans that were made since
+        history, whole = agent.learn(20), expected.learn(20)
+        return None if (history.returns == whole.returns).all() else "the next run differs"
+
+    return scenario
+
+
+def predict_anew(agent):
+    agent.table._forget()
+    agent.predict([0.3])
+
+
 def many(interrupted):
     """Scenario: learn_many with two workers."""
     interrupted(lambda: zooming.learn_many(zooming.AdaptiveQ, oil(), range(6), LONG, n_workers=2))
@@ -218,6 +307,15 @@ SCENARIOS = {
     "by hand": by_hand,
     "env": steps_alone,
     "learn_many": many,
+    "fused, Auto": fused(auto),
+    "fused, Planner": fused(planner),
+    "python, Auto": stepwise(auto),
+    "learn_from, Auto": from_log(auto),
+    "learn_from": from_log(adaptive),
+    "warm, Auto": warm(auto),
+    "warm": warm(lambda: zooming.AdaptiveQ(oil(), reward_range=(-1.0, 2.0), seed=1)),
+    "refit": plans(lambda agent: agent.table.refit()),
+    "predict, new plan": plans(predict_anew),
     "compiling": compiling,
 }
 
@@ -289,7 +387,7 @@ def attempt(name, delay):
     return "lost" if code == LOST else "inconsistent"
 
 
-def warm():
+def warm_up():
     """Compile what the scenarios use, so that the children do not have to."""
     for make in (adaptive, lambda: zooming.MetricQ(own(), metrics.LInf(9), seed=0)):
         for driver in ("fused", "python"):
@@ -299,6 +397,17 @@ def warm():
     for driver in ("fused", "python"):
         zooming.Median(gym.make("zooming/Ambulance-v0"), seed=0).learn(3, driver=driver)
     zooming.Random(oil(), seed=0).learn(3)
+    log = zooming.record(oil(), lambda step, state: [0.5], episodes=1000, epsilon=0.5)
+    LOGS.append({name: np.tile(log[name].to_numpy(), 20) for name in log.columns})
+    LOGS[0]["episode"] = np.repeat(np.arange(20_000), 5)
+    for driver in ("fused", "python"):
+        auto().learn(12, driver=driver)
+    for make in (auto, adaptive):
+        make().learn_from(log)
+        make().warm_start(lambda step, state: [0.5], 40)
+    agent = planner()
+    agent.learn(40)
+    predict_anew(agent)
 
 
 def volley(n, seed, names=None):
@@ -317,7 +426,7 @@ def volley(n, seed, names=None):
 
 
 if __name__ == "__main__":
-    warm()
+    warm_up()
     found = volley(
         int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0, sys.argv[3:] or None
     )

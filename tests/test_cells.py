@@ -203,12 +203,12 @@ def test_outer_cells_of_an_unbounded_axis_are_unbounded():
 def test_a_policy_is_planned_anew_only_after_a_change():
     agent = planner()
     play(agent, 3)
-    plan, counts = agent.table.policy()
-    assert agent.table.policy()[0] is plan
+    _, plan, counts, _, _ = agent.table.policy()
+    assert agent.table.policy().plan is plan
     assert counts.sum() == 6
     agent.update(1, 0, 0, 1.0, 0)
-    assert agent.table.policy()[0] is not plan
-    assert agent.table.policy()[1].sum() == 7
+    assert agent.table.policy().plan is not plan
+    assert agent.table.policy().counts.sum() == 7
 
 
 # --- files ----------------------------------------------------------------------------------------

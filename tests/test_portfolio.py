@@ -190,6 +190,87 @@ def test_a_file_that_was_saved_with_a_guarantee_is_refused_by_name(tmp_path):
         zooming.load(path)
 
 
+# --- one episode at a time ------------------------------------------------------------------------
+
+
+def act(agent, step, x):
+    return agent.act(step, [x])
+
+
+def update(agent, step, x, y, **options):
+    agent.update(step, [x], [0.5], 0.5, [y], **options)
+
+
+@pytest.mark.plain
+def test_episodes_side_by_side_are_refused_by_name():
+    agent = oil_pair()
+    act(agent, 0, 0.1)
+    act(agent, 0, 0.2)
+    with pytest.raises(
+        zooming.ConfigurationError,
+        match=r"update came for step 0 and \[0.1\], but act was called at step 0 with \[0.2\]; one",
+    ):
+        update(agent, 0, 0.1, 0.3)
+    update(agent, 0, 0.2, 0.4)
+    with pytest.raises(
+        zooming.ConfigurationError,
+        match=r"act came for step 1 and \[0.3\], but the episode is at step 1 with \[0.4\]; one",
+    ):
+        act(agent, 1, 0.3)
+    before = knowledge(agent)
+    for refused in (lambda: update(agent, 2, 0.4, 0.5), lambda: update(agent, 1, 0.3, 0.5)):
+        with pytest.raises(zooming.ConfigurationError, match="one agent plays one episode at a"):
+            refused()
+    assert knowledge(agent) == before
+    with pytest.raises(zooming.ConfigurationError, match="act came for step 3"):
+        act(agent, 3, 0.4)
+    act(agent, 1, 0.4)
+    update(agent, 1, 0.4, 0.5)
+
+
+@pytest.mark.plain
+def test_what_one_episode_can_contain_is_accepted():
+    agent = oil_pair()
+    n = agent.n_episodes
+    for x in (0.1, 0.2, 0.1):  # an episode is abandoned by another one
+        act(agent, 0, x)
+    update(agent, 0, 0.1, 0.3)
+    for x in (0.3, 0.6, 0.3):  # several tries at a step
+        act(agent, 1, x)
+    update(agent, 1, 0.3, 0.7)
+    update(agent, 2, 0.7, 0.8)  # the action of someone else
+    act(agent, 3, 0.8)
+    update(agent, 3, 0.8, 0.9, terminated=True)
+    for x in (0.2, 0.4):  # others play, several at once
+        update(agent, 0, x, x)
+    for x in (0.2, 0.4):
+        update(agent, 1, x, x)
+    assert agent.n_episodes == n + 3
+    act(agent, 0, 0.5)
+    update(agent, 0, 0.5, 0.6)
+    total = agent.trend.n_episodes
+    update(agent, 0, 0.1, 0.2)  # others begin an episode: the one before is over
+    assert agent.trend.n_episodes == total + 1
+
+
+def test_the_episodes_of_a_log_are_counted_if_an_interrupt_comes_between_two_agents(monkeypatch):
+    agent, expected = boxes(oil()), boxes(oil())
+    log = zooming.record(oil(), lambda step, state: [0.5], episodes=30, epsilon=0.5)
+    learn = zooming.NetQ._learn_transitions
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt("between two agents")
+
+    monkeypatch.setattr(zooming.NetQ, "_learn_transitions", interrupt)
+    with pytest.raises(KeyboardInterrupt, match="between two agents"):
+        agent.learn_from(log)
+    monkeypatch.setattr(zooming.NetQ, "_learn_transitions", learn)
+    assert agent.n_episodes == 29  # the last episode is a piece of its own
+    assert [one.n_episodes for one in agent.agents] == [29, 29, 29]
+    expected.learn_from(log[: 29 * 5])
+    assert knowledge(agent) == knowledge(expected)
+
+
 # --- interrupts at any line -----------------------------------------------------------------------
 
 TRACED = (

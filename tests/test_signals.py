@@ -1,6 +1,7 @@
 """Interrupts: a signal at any moment ends in KeyboardInterrupt, and whatever was learned stays
 whole."""
 
+import gc
 import os
 import pickle
 import random
@@ -14,12 +15,13 @@ import time
 import gymnasium as gym
 import numpy as np
 import pytest
+from numba.core.registry import CPUDispatcher
 
 import signals
 import zooming
-from helpers import knowledge
+from helpers import AGENTS, knowledge
 from zooming import kernels
-from zooming.kernels import crossing, jit
+from zooming.kernels import crossing, jit, plan_actions
 
 # --- signals --------------------------------------------------------------------------------------
 
@@ -30,14 +32,14 @@ from zooming.kernels import crossing, jit
     kernels.IS_JIT_DISABLED,
     reason="children are forked from a process that has compiled everything",
 )
-def test_a_signal_at_a_random_moment_ends_40_of_40_processes_in_words():
+def test_a_signal_at_a_random_moment_ends_52_of_52_processes_in_words():
     """In a process of its own: forking is for one thread, and pytest may have more."""
     run = subprocess.run(
-        [sys.executable, signals.__file__, "40", "1"], capture_output=True, text=True, check=True
+        [sys.executable, signals.__file__, "52", "1"], capture_output=True, text=True, check=True
     )
     last = run.stdout.splitlines()[-1].split()
     outcomes = dict(zip(last[2::2], map(int, last[1::2]), strict=True))
-    expected = {"tried": 40, "fine": 40, "died": 0, "lost": 0, "late": 0, "inconsistent": 0}
+    expected = {"tried": 52, "fine": 52, "died": 0, "lost": 0, "late": 0, "inconsistent": 0}
     assert outcomes == expected, run.stdout + run.stderr[-2000:]
 
 
@@ -184,6 +186,77 @@ def test_kernels_are_compiled_where_no_signal_handler_runs():
     assert kernel(1.0) == 2.0
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()
+
+
+def wrong_crossings(call):
+    """Return what crossed between Python and kernels in call(), where a signal can be handled.
+
+    Numbers, arrays and plain tuples of them may cross: C code converts them. All others are
+    converted by Python code, in which a signal handler may raise.
+    """
+    found = set()
+
+    def check(name, value):
+        if type(value) is tuple:
+            for one in value:
+                check(name, one)
+        elif not isinstance(value, (int, float, np.number, np.bool_, np.ndarray, type(None))):
+            found.add((name, type(value).__name__))
+
+    class Watched(CPUDispatcher):
+        __slots__ = ()
+
+        def __call__(self, *values):
+            result = super().__call__(*values)
+            if threading.current_thread() is threading.main_thread():
+                check(self.py_func.__name__, (*values, result))
+            return result
+
+    gc.unfreeze()  # `conftest` has frozen what was imported
+    kernels = [one for one in gc.get_objects() if type(one) is CPUDispatcher]
+    for kernel in kernels:
+        kernel.__class__ = Watched
+    try:
+        call()
+    finally:
+        for kernel in kernels:
+            kernel.__class__ = CPUDispatcher
+        gc.freeze()
+    return found
+
+
+def use_everything():
+    """Call the kernels of all kinds of agents from Python."""
+    env = signals.oil()
+    log = zooming.record(env, lambda step, state: [0.5], episodes=60, epsilon=0.5)
+    agents = [make(env, seed=0) for make in AGENTS.values()] + [signals.auto()]
+    for agent in agents:
+        for driver in ("fused", "python"):
+            agent.learn(10, driver=driver)
+        agent.learn_from(log)
+        agent.update(0, [0.5], [0.5], 0.5, agent.act(0, [0.5]))
+        agent.predict([0.3])
+        agent.predict([0.3], deterministic=False)
+        agent.predict([0.3], info={"action_low": [0.1], "action_high": [0.4]})
+        if agent.n_balls:
+            agent.value(0, [0.3]), agent.q_value(0, [0.3], [0.3]), agent.visits(0, [0.3], [0.3])
+            agent.balls(0) if hasattr(agent, "balls") else agent.partition(0)
+    zooming.evaluate(agents[0], signals.oil(0.0), exact=True)
+    zooming.solve(signals.oil(0.0), 8)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(kernels.IS_JIT_DISABLED, reason="nothing crosses")
+def test_only_numbers_and_arrays_cross_where_a_signal_can_be_handled():
+    use_everything()  # compile first: only finished kernels are watched
+    assert wrong_crossings(use_everything) == set()
+    agent = signals.planner()
+    agent.learn(3)
+    core, _, grid, plan, _ = agent.table.cells
+    everything, unit = np.empty((0, kernels.FIRST_VALUE)), np.empty(1)
+    arguments = core, grid, plan, 0, np.array([0.5]), 0.0, everything, unit
+    crossed = wrong_crossings(lambda: plan_actions.choose(*arguments))
+    assert crossed == {("choose", "Grid"), ("choose", "Plan")}
 
 
 @pytest.mark.plain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +12,7 @@ import numpy as np
 
 from zooming.agents.history import History
 from zooming.agents.learning_problem import LearningProblem
+from zooming.agents.policy import READING, reading
 from zooming.agents.seeds import generator_at, seed_of
 from zooming.agents.step_learner import StepLearner
 from zooming.upper import UpperMethod
@@ -78,6 +80,17 @@ class Agent(StepLearner):
         super().__init_subclass__(**arguments)
         if "__init__" in cls.__dict__:
             cls.__init__ = known_options(cls.__init__)  # type: ignore[method-assign]
+        for name in READING:
+            if callable(method := cls.__dict__.get(name)):
+                setattr(cls, name, reading(method))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without the lock, so that an agent can be copied and pickled."""
+        return {name: one for name, one in vars(self).items() if name != "lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.lock = threading.RLock()
 
     @known_options
     def __init__(
@@ -112,6 +125,14 @@ class Agent(StepLearner):
         self.latest_run: Any = None  # the `Pauses` of a running or failed learn()
         self.stop_flag: threading.Event | None = None  # set by learn_many when it is interrupted
         self.guide: Any = None  # the `Guide` of warm_start()
+        # Held while the agent changes or is read. Learning releases it between calls of kernels.
+        self.lock = threading.RLock()
+        self.is_asked = False  # whether a reader may wait for the lock
+
+    def free_env(self) -> Any:
+        """Return the environment to play on, or a copy of it while another thread learns on it."""
+        is_free = self.env is None or self.learner in (0, threading.get_ident())
+        return self.env if is_free else copy.deepcopy(self.env)
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -244,7 +265,9 @@ class Agent(StepLearner):
         """
         from zooming.agents import checkpoints  # imported here because checkpoints import agents
 
-        checkpoints.save(self, path)
+        self.is_asked = True
+        with self.lock:
+            checkpoints.save(self, path)
 
     def check_savable(self) -> None:
         """Raise ConfigurationError if `save` would refuse this agent. Long runs call it first."""

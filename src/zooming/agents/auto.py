@@ -112,7 +112,7 @@ class Auto(Portfolio):
     @property
     def trees(self) -> list[TreeQ]:
         """The trees; empty during the pilot."""
-        return [agent for agent in self.agents if isinstance(agent, TreeQ)]
+        return [agent for agent in self._parts if isinstance(agent, TreeQ)]
 
     def _before_choice(self) -> tuple[int, int] | None:
         """Add the trees after the pilot, tell them the scale of rewards, and begin trials."""
@@ -164,8 +164,9 @@ class Auto(Portfolio):
 
     def update(self, step: int, *transition: Any, **options: Any) -> None:
         if step == 0 and not self.trees and not self.counts[IS_OPEN]:
-            settle(self)
-            self._before_choice()
+            with self.lock:
+                settle(self)
+                self._before_choice()
         super().update(step, *transition, **options)
 
     def _learn_transitions(
@@ -198,6 +199,7 @@ class Auto(Portfolio):
             warnings.simplefilter("ignore")  # the planner has warned of the same
             tree = TreeQ(self.planner.env, shared=shared, slope=slope, seed=seed, **options)
         self._name_as_part(tree)
+        tree.lock = self.lock
         return tree
 
     def _make_trees(
@@ -212,12 +214,12 @@ class Auto(Portfolio):
         ]
 
     def _add_trees(self, trees: list[TreeQ]) -> None:
-        agents = [*self.agents, *trees]
+        agents = [*self._parts, *trees]
         self.problem.reward_range = common_range(agents)
         # One call, so that an interrupt finds all trees or none. The returns of the pilot are
         # forgotten: the planner knew nothing then, and would not play for many episodes.
         vars(self).update(
-            agents=agents,
+            _parts=agents,
             choice=Choice(len(agents), DOUBT),
             reward_range=self.problem.reward_range,
             _tree_range=trees[0].reward_range,

@@ -13,6 +13,7 @@ from zooming.agents.agent import Agent
 from zooming.agents.clipping import warn_of_clipping
 from zooming.agents.history import Log
 from zooming.agents.recorder import Recorder
+from zooming.agents.replay import Transitions
 from zooming.kernels.crossing import Crossing
 
 if TYPE_CHECKING:
@@ -38,13 +39,28 @@ class Learner:
         # One assignment, so that an interrupt changes both or none.
         self.position = n_rows, np.zeros(1, np.int64)
 
-    def catch_up(self, recorder: Recorder) -> None:
+    def catch_up(self, recorder: Recorder | Given) -> None:
         """Let the agent learn all transitions that it has not learned yet."""
         first, n_done = self.position
         n_rows = recorder.n_rows
         if first < n_rows:
             self.agent._learn_transitions(recorder.transitions(first), n_done)
             self.skip(n_rows)
+
+
+class Given:
+    """Transitions that others played, with the methods of a `Recorder`."""
+
+    def __init__(self, recorded: Transitions) -> None:
+        self.recorded, self.n_rows = recorded, len(recorded.steps)
+
+    def transitions(self, first: int = 0) -> Transitions:
+        """Return the transitions from row `first` on."""
+        return self.recorded.part(first, self.n_rows)
+
+    def rewards(self, first: int) -> NDArray[np.float64]:
+        """Return the rewards from row `first` on."""
+        return np.asarray(self.recorded.rewards[first:])
 
 
 class Played:
@@ -54,10 +70,24 @@ class Played:
     `first` is the index in `log` of the first episode whose return was not credited yet.
     """
 
-    def __init__(self, recorder: Recorder, log: Log, first: int) -> None:
+    def __init__(self, recorder: Recorder | Given, log: Log, first: int) -> None:
         self.recorder, self.log, self.first = recorder, log, first
         self.learners: list[Learner] = []
         self.player: Agent | None = None  # its transitions need not be learned again
+        self.n_given = 0  # episodes that others played, if they are not counted yet
+
+    @classmethod
+    def given(cls, agents: list[Agent], recorded: Transitions) -> Played:
+        """Return transitions that others played: all agents have them to learn."""
+        found = cls(Given(recorded), Log(0), 0)
+        found.n_given = int((np.asarray(recorded.steps) == 0).sum())
+        found.learners = [Learner(agent, 0) for agent in agents]
+        return found
+
+    @property
+    def n_uncounted(self) -> int:
+        """Number of episodes that the portfolio does not count yet."""
+        return int(self.log.done[0]) - self.first + self.n_given
 
     def begin_block(self, agents: list[Agent], player: Agent) -> None:
         """Let `player` catch up before it plays. New agents learn what is played from now on."""
@@ -93,6 +123,7 @@ def play_blocks(portfolio: Portfolio, env: Any, crossing: Crossing, log: Log, en
     """
     settle(portfolio)
     portfolio.counts[IS_OPEN], portfolio._total[0] = 0, 0.0
+    portfolio._order.forget()
     first, n_steps = int(log.done[0]), min(portfolio.horizon, env.horizon)
     recorder = Recorder(env, crossing, (end - first) * n_steps, FINITE)
     portfolio._played = Played(recorder, log, first)
@@ -100,7 +131,7 @@ def play_blocks(portfolio: Portfolio, env: Any, crossing: Crossing, log: Log, en
         portfolio._choose()
         played = portfolio._played
         player: Any = portfolio.player
-        played.begin_block(portfolio.agents, player)
+        played.begin_block(portfolio._parts, player)
         if portfolio.rewards == "refuse":
             recorder.set_range(portfolio.reward_range)  # new agents may have narrowed it
         last = min(end, first + int(portfolio.counts[LEFT]))
@@ -137,6 +168,7 @@ def settle(portfolio: Portfolio) -> None:
     Do nothing if no episodes wait. After an interrupt, the next call continues where it stopped.
     `act` at step 0, `update`, `play_blocks` and saving call it first.
     """
+    portfolio.finish_update()
     played = portfolio._played
     if played is None:
         return
@@ -153,9 +185,9 @@ def _credit_played(portfolio: Portfolio, played: Played) -> None:
     last = int(played.log.done[0])
     n_played, counts = last - played.first, portfolio.counts.copy()
     counts[LEFT] -= n_played
-    counts[N_EPISODES] += n_played
+    counts[N_EPISODES] += n_played + played.n_given
     later = copy.copy(played)
-    later.first = last
+    later.first, later.n_given = last, 0
     returns = played.log.returns[played.first : last].tolist()
     credit(portfolio, returns, counts=counts, _played=later)
 

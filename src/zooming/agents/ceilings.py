@@ -25,7 +25,7 @@ def ceiling(portfolio: Portfolio, reached: float) -> float:
     is_any = portfolio.reward_range == ANY_REWARD
     highest = float("inf") if is_any else portfolio.reward_range[1]
     found = [max(highest, portfolio.horizon * highest)]  # an episode may end after one step
-    planners = [agent for agent in portfolio.agents if isinstance(agent, Planner)]
+    planners = [agent for agent in portfolio._parts if isinstance(agent, Planner)]
     found += [value for value in map(optimistic_value, planners) if value > reached]
     return float(min(found))
 

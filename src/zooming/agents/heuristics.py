@@ -43,7 +43,8 @@ class Heuristic(Agent):
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         state = self.checked_state(step, observation)
-        return self.axes.shaped_action(self._choose(state, self._feasible(step, info)))
+        with self.lock:
+            return self.axes.shaped_action(self._choose(state, self._feasible(step, info)))
 
     def update(
         self,
@@ -59,7 +60,8 @@ class Heuristic(Agent):
         _, played, _, next_state = self.checked_transition(
             step, observation, action, reward, next_observation
         )
-        self._see(step, played, next_state)
+        with self.lock:
+            self._see(step, played, next_state)
 
     @property
     def n_episodes(self) -> int:

@@ -34,13 +34,10 @@ def greedy_actions(
 
     If not `deterministic`, draw the action uniformly from the cell of the best action.
     """
-    table, axes = agent.table, agent.axes
-    plan, _ = table.policy()
+    policy, axes = agent.table.policy(), agent.axes
     actions = np.empty((len(steps), axes.n_action))
     if deterministic and not any(allowed):
-        k, i = plan_actions.choose_many(
-            table.core, table.grid, plan, axes.table, steps, states, actions
-        )
+        k, i = plan_actions.choose_many(policy.handle, steps, states, actions)
         if k >= 0:
             raise agent.problem.bad_point(int(steps[k]), int(i), states[k])
         return actions
@@ -58,9 +55,8 @@ def write_best(
     agent: Planner, step: int, state: Floats, allowed: Feasible | None, unit: Floats
 ) -> int:
     """Write the policy's action, a point of the unit cube, into `unit`; return its cell."""
-    table, rows = agent.table, allowed_rows(allowed)
-    plan, _ = table.policy()
-    return int(plan_actions.choose(table.core, table.grid, plan, step, state, 0.0, rows, unit))
+    policy = agent.table.policy()
+    return int(plan_actions.choose_at(policy.handle, step, state, allowed_rows(allowed), unit))
 
 
 def _draw(agent: Planner, cell: int, generator: np.random.Generator) -> Floats:

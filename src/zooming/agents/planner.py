@@ -20,7 +20,6 @@ from zooming.agents.replay import Transitions, record_samples, update_each
 from zooming.agents.status import Bandwidths, Status, plain
 from zooming.kernels import pausing, plan_actions, plan_episodes, to_unit
 from zooming.kernels.crossing import Crossing
-from zooming.kernels.grids import action_cell, state_cell
 from zooming.kernels.plan_layout import CORE, FLAT, SMOOTH
 from zooming.partitions.cells import THIRDS, CellTable
 from zooming.partitions.view import Partition
@@ -108,13 +107,13 @@ class Planner(Agent):
         step = self.problem.check_step(step)
         state = self._unit_state(step, observation)
         allowed, table = self._feasible(step, info), self.table
-        if step == 0:
-            if table.is_due:
-                table.refit()
-            plan_episodes.begin_episode(table.core)
-        unit = np.empty(self.axes.n_action)
-        rows = allowed_rows(allowed)
-        plan_episodes.act(table.core, table.grid, table.plan, step, state, rows, unit)
+        unit, rows = np.empty(self.axes.n_action), allowed_rows(allowed)
+        with self.lock:
+            if step == 0:
+                if table.is_due:
+                    table.refit()
+                plan_episodes.begin_episode(table.core)
+            plan_episodes.act_at(table.handle, step, state, rows, unit)
         return self.axes.shaped_action(self._action(unit, allowed))
 
     def update(
@@ -138,13 +137,15 @@ class Planner(Agent):
             step, observation, action, reward, next_observation
         )
         table = self.table
-        if step == 0 and table.is_overdue:  # others act: no plan was needed
-            table.refit()
-        table.reserve(1)
-        plan_episodes.record(
-            table.core, table.samples, table.grid.units, int(step), self._unit(state, 0),
-            self._unit(played, self.axes.n_state), reward, self._unit(after, 0), bool(terminated),
-        )  # fmt: skip
+        with self.lock:
+            if step == 0 and table.is_overdue:  # others act: no plan was needed
+                table.refit()
+            table.reserve(1)
+            plan_episodes.record_at(
+                table.handle, int(step), self._unit(state, 0),
+                self._unit(played, self.axes.n_state), reward, self._unit(after, 0),
+                bool(terminated),
+            )  # fmt: skip
 
     def _learn_transitions(
         self, recorded: Transitions, done: NDArray[np.int64] | None = None
@@ -192,13 +193,12 @@ class Planner(Agent):
 
     def _cell(self, step: int, observation: Any, action: Any) -> tuple[int, int]:
         """Return the checked step, and the number of the cell of (observation, action)."""
-        problem, n_state, grid = self.problem, self.axes.n_state, self.table.grid
+        problem, n_state = self.problem, self.axes.n_state
         step = problem.check_step(step)
         state = self._unit_state(step, observation)
         played = problem.check_point(step, problem.flat_action(step, action), n_state)
-        n_actions = int(np.prod(grid.bins[n_state:]))
-        first = int(state_cell(grid, n_state, state)) * n_actions
-        return step, first + int(action_cell(grid, n_state, self._unit(played, n_state)))
+        handle, action = self.table.policy().handle, self._unit(played, n_state)
+        return step, int(plan_actions.find_cell(handle, state, action))
 
     # --- the learned policy -----------------------------------------------------------------------
 
@@ -216,17 +216,17 @@ class Planner(Agent):
         state = self._unit_state(step, observation)
         unit = np.empty(self.axes.n_action)
         cell = write_best(self, step, state, self._feasible(step, info), unit)
-        return float(self.table.policy()[0].q[step, cell])
+        return float(self.table.policy().plan.q[step, cell])
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
         """Return Q, the estimate without bonus, of the cell that contains (observation, action)."""
         step, cell = self._cell(step, observation, action)
-        return float(self.table.policy()[0].q[step, cell])
+        return float(self.table.policy().plan.q[step, cell])
 
     def visits(self, step: int, observation: Any, action: Any) -> int:
         """Return the number of samples of this step in the cell of (observation, action)."""
         step, cell = self._cell(step, observation, action)
-        return int(self.table.policy()[1][step, cell])
+        return int(self.table.policy().counts[step, cell])
 
     def partition(self, step: int) -> Partition:
         """Return the cells of the grid as arrays, with Q of the policy and samples of the step."""

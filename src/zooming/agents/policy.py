@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -22,6 +23,22 @@ from zooming.validation import known_options
 
 if TYPE_CHECKING:
     from zooming.agents.agent import Agent
+
+
+# Methods that read what was learned. They wait while another thread changes it.
+READING = ("predict", "value", "q_value", "visits", "partition", "status")
+
+
+def reading(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method hold the lock of its agent. Reading then changes nothing, in any thread."""
+
+    @functools.wraps(method)
+    def read(self: Any, *arguments: Any, **options: Any) -> Any:
+        self.is_asked = True
+        with self.lock:
+            return method(self, *arguments, **options)
+
+    return read
 
 
 class LearnedPolicy(ABC):
@@ -45,6 +62,7 @@ class LearnedPolicy(ABC):
         return self.guide is not None and bool(self.guide.is_open)
 
     @known_options
+    @reading
     def predict(
         self,
         observation: Any,

@@ -63,7 +63,7 @@ def portfolio_warnings(portfolio: Portfolio) -> list[str]:
     """Return sentences on what seems wrong, those of the agents included."""
     found = [] if portfolio.trend.has_improved() else [STUCK]
     found += doubt_short_horizon(portfolio)  # a portfolio counts for its parts
-    for agent in portfolio.agents:
+    for agent in portfolio._parts:
         found += agent._warnings()
     return found
 

@@ -123,7 +123,8 @@ class QLearner(Agent):
     # --- learning ---------------------------------------------------------------------------------
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        return self._act(step, observation, info, False)
+        with self.lock:
+            return self._act(step, observation, info, False)
 
     _act = choose_action
 
@@ -138,7 +139,10 @@ class QLearner(Agent):
         *,
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
-        learn_step(self, step, observation, action, reward, next_observation, terminated, next_info)
+        with self.lock:
+            learn_step(
+                self, step, observation, action, reward, next_observation, terminated, next_info
+            )
 
     def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
         n_done = int(log.done[0])

@@ -96,8 +96,7 @@ def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> 
     while done[0] < len(flat.steps):
         table.reserve(len(flat.steps) - int(done[0]))
         code, i = plan_replay.record_many(
-            table.core, table.samples, table.grid.units, agent.axes.table, flat, agent.clipping,
-            done,
+            table.handle, *flat, agent.clipping, done
         )  # fmt: skip
         k = int(done[0])
         if code == kernels.DUE:

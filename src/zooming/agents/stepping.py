@@ -29,7 +29,8 @@ def can_step_on(agent: Agent) -> bool:
 
 def start(agent: QLearner, observation: Any) -> Any:
     """Return the first action of an episode. Calls of `step_on` must follow."""
-    return agent._act(0, observation, None, True)
+    with agent.lock:
+        return agent._act(0, observation, None, True)
 
 
 def step_on(
@@ -47,6 +48,22 @@ def step_on(
     One kernel call does the work of `update` and of the next `act`. `action` must be the last one
     that `start` or `step_on` returned.
     """
+    with agent.lock:
+        return _step_on(
+            agent, step, observation, action, reward, next_observation, terminated, truncated
+        )
+
+
+def _step_on(
+    agent: QLearner,
+    step: int,
+    observation: Any,
+    action: Any,
+    reward: float,
+    next_observation: Any,
+    terminated: bool,
+    truncated: bool,
+) -> Any:
     axes, table = agent.axes, agent.table
     is_over = terminated or truncated or step + 1 >= agent.horizon
     if isinstance(reward, float) and agent._lowest_reward <= reward <= agent._highest_reward:

@@ -130,7 +130,8 @@ class _Fused:
             log.n_steps[first:last] = self.n_steps
             agent.was_cut = agent.was_cut or agent.horizon < self.env.horizon
             began = time.perf_counter()
-            code = agent.play(self.env, self.crossing, log, last)
+            with agent.lock:
+                code = agent.play(self.env, self.crossing, log, last)
             seconds = time.perf_counter() - began
             finished = int(log.done[0]) - first
             if code == kernels.BAD_REWARD:
@@ -226,8 +227,12 @@ class LearningStopped(BaseException):
 
 
 def _stop_if_asked(agent: Agent) -> None:
+    """Raise LearningStopped if the run is no longer needed. Let those read who wait for it."""
     if agent.stop_flag is not None and agent.stop_flag.is_set():
         raise LearningStopped
+    if getattr(agent, "is_asked", False):  # a `RuleSide` is never asked
+        agent.is_asked = False
+        time.sleep(0.001)  # otherwise, this thread would have the lock again before they do
 
 
 def _check_takes_info(agent: Any) -> None:

@@ -37,7 +37,7 @@ def begin_trial(auto: Auto, span: float, highest: float | None) -> tuple[int, in
     if auto.n_episodes < auto._next_trial:
         return None
     next_trial, leader = time_after(auto._next_trial, auto.n_episodes), auto.choice.leader()
-    leading = auto.agents[leader]
+    leading = auto._parts[leader]
     is_shared = isinstance(leading, TreeQ) and leading.shared
     auto._catch_up(auto.planner)  # it may make a plan, which tells whether there is noise
     may_be_stuck = is_shared or (leader == 0 and auto.planner.table.core["is_exact"][0])
@@ -49,11 +49,11 @@ def begin_trial(auto: Auto, span: float, highest: float | None) -> tuple[int, in
     assert auto._tree_range is not None  # there are trees
     tree = auto._make_tree(number, seed, draw_cut(auto.axes, seed), auto._tree_range)
     tree.rescale(span, highest)
-    agents, choice = list(auto.agents), copy.deepcopy(auto.choice)
+    agents, choice = list(auto._parts), copy.deepcopy(auto.choice)
     agents[number] = tree
     choice.forget(number)
     # One call, so that an interrupt leaves either everything as it was or a trial that is due.
-    vars(auto).update(agents=agents, choice=choice, _on_trial=number, _next_trial=next_trial)
+    vars(auto).update(_parts=agents, choice=choice, _on_trial=number, _next_trial=next_trial)
     return number, TRIAL
 
 

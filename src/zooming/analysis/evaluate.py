@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.kernels.backups import spread_states
+from zooming.kernels.jit import call_in_thread
 from zooming.spaces.masks import has_mask
 from zooming.validation import check_int
 
@@ -242,20 +244,11 @@ def _policy_value(
         after = np.full((len(states) * len(chances), states.shape[1]), np.nan)
         spread, played = np.empty(len(after)), env.actions(actions)
         weigh, is_weighed = weigher(env), env.weigh is not None
-        reward = spread_states()(
-            env.given,
-            weigh,
-            is_weighed,
-            env.params,
-            step,
-            outcomes,
-            chances.copy(),
-            states,
-            weights,
-            played,
-            after,
-            spread,
-        )
+        arguments = (
+            env.given, weigh, is_weighed, env.params, step, outcomes, chances.copy(), states,
+            weights, played, after, spread,
+        )  # fmt: skip
+        reward = call_in_thread(partial(spread_states(), *arguments))  # functions cross
         is_good = env.are_states(after)
         if not (is_good.all() and np.isfinite(reward)):
             # If only the sum of rewards is not finite, any state may be the cause.

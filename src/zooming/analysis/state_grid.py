@@ -21,6 +21,7 @@ from zooming.kernels.backups import (
     interpolate,
     keep_weights,
 )
+from zooming.kernels.jit import call_in_thread
 from zooming.validation import Floats, clip_rounding, n_cores
 
 DEVIATIONS = 1.96  # standard errors in the half-width of a 95 % interval
@@ -84,13 +85,14 @@ class Grid:
                 np.empty(self.n_action),
             )
             mine = states[chosen]
-            reached = kernel(
+            arguments = (
                 self.env.given, weigher(self.env), self.env.params, step, outcomes, weights.copy(),
                 self.table, flat, (step + 1) * self.values.shape[1],
                 mine, actions[chosen] if search == GIVEN_ACTIONS else actions, search,
                 values[chosen], best[chosen],
                 missed[chosen], np.empty(self.n_state), trial,
             )  # fmt: skip
+            reached = call_in_thread(lambda: kernel(*arguments))  # functions cross
             if reached < len(mine):
                 fault = bad_transition(self.env, step, outcomes, mine[reached], trial)
                 raise fault or ConfigurationError(

@@ -222,7 +222,7 @@ def _pieces(table: Any) -> Ints:
     The shape is [horizon, n_states, 1 + 2 n_state].
     """
     grid, n_state = table.grid, table.axes.n_state
-    plan, _ = table.policy()
+    plan = table.policy().plan
     best = plan.best.astype(np.int64)
     chosen = _best_cells(table, plan)
     found = np.repeat(chosen[:, :, None], 1 + 2 * n_state, axis=2)

@@ -80,7 +80,7 @@ def weigh(regions: Regions, evidence: Evidence) -> Floats:
 def _look_up(table: CellTable, step: int, regions: Regions, actions: Floats) -> Evidence:
     """Return the evidence of a planner, read from its cells."""
     axes, n_state, bins = table.axes, table.axes.n_state, table.grid.bins
-    plan, counts = table.policy()
+    plan, counts = table.policy()[1:3]
     points = np.hstack(
         [
             axes.to_unit_cube(regions.points.copy(), 0),

@@ -108,14 +108,15 @@ def explain(
     if check_int(episodes, "episodes", 0) == 1:
         raise ConfigurationError("episodes=1: give at least 2, or 0 to measure nothing")
     seed = check_int(seed, "seed", 0)
-    env = agent.env if env is None else env
+    env = agent.free_env() if env is None else env
     if other is not None:
         other = _check_agent(other, "other")
         return compare(agent, other, steps, n_rules, env, episodes, seed)
     rules: list[PolicyRule] = []
     boxes, n_regions, regions = {}, {}, {}
     for h in steps:
-        boxes[h], own, n_regions[h], regions[h] = _rules_of(agent, h, n_rules)
+        with agent.lock:
+            boxes[h], own, n_regions[h], regions[h] = _rules_of(agent, h, n_rules)
         rules += own
     policy = RulePolicy(agent, boxes)
     is_sampled = not all(one.is_exact for one in regions.values())

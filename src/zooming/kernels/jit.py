@@ -41,7 +41,8 @@ GIVEN = float64(float64[::1], float64[::1], int64, float64[::1], float64[::1], f
 START = void(float64[::1], GENERATOR, float64[::1])
 WEIGH = void(float64[::1], float64[::1], int64, float64[::1], float64[:, ::1], float64[::1])
 IS_JIT_DISABLED = bool(numba.config.DISABLE_JIT)
-_compiling: dict[int, Any] = {}  # compiling thread -> the lock that it releases when it ends
+_working: dict[int, Any] = {}  # thread of `call_in_thread` -> the lock that it releases at its end
+_compiling: set[int] = set()  # those that run LLVM
 
 
 def hash_files(*files: Path) -> str:
@@ -78,20 +79,24 @@ def compile_kernel(
         kernel = numba.njit(**options)(function)  # is compiled in every process
     widen_literals(kernel)
     if signature is not None:
-        call_in_thread(lambda: kernel.compile(signature))
+        call_in_thread(lambda: _compile(lambda: kernel.compile(signature)))
         kernel.disable_compile()
     else:
-        compile_through(kernel, call_in_thread)
+        compile_through(kernel, lambda work: call_in_thread(lambda: _compile(work)))
     return kernel
 
 
 def call_in_thread(work: Callable[[], Any]) -> Any:
     """Call work() in a thread where no signal handler runs, and return the result.
 
-    During an import, or if this is not the main thread, it is called in the current thread.
+    An interrupt ends the waiting, not the work: it must change nothing that others use, and its
+    result is lost. Named tuples may cross into compiled code there, because no handler runs while
+    Numba converts them. During an import, without compilation, or if this is not the main thread,
+    work() is called in the current thread.
     """
+    is_main = threading.current_thread() is threading.main_thread()
     WATCH.reset()
-    if threading.current_thread() is not threading.main_thread() or _is_importing():
+    if IS_JIT_DISABLED or not is_main or _is_importing():
         try:
             return work()
         finally:
@@ -99,17 +104,17 @@ def call_in_thread(work: Callable[[], Any]) -> Any:
     done, answer = _thread.allocate_lock(), []
 
     def run() -> None:
-        _compiling[threading.get_ident()] = done
+        _working[threading.get_ident()] = done
         try:
             answer.append((work(), None))
         except BaseException as error:
             answer.append((None, error))
         finally:
-            del _compiling[threading.get_ident()]
+            _working.pop(threading.get_ident(), None)
             done.release()
 
     done.acquire()
-    threading.Thread(target=run, daemon=True, name="zooming-compiles").start()
+    threading.Thread(target=run, daemon=True, name="zooming-works").start()
     try:
         while not done.acquire(timeout=0.2):  # a signal to another thread does not wake this one
             WATCH.show()
@@ -129,14 +134,28 @@ def _is_importing() -> bool:
     return frame is not None
 
 
+def _compile(work: Callable[[], Any]) -> Any:
+    """Call work() and mark the thread as one that compiles."""
+    thread = threading.get_ident()
+    _compiling.add(thread)
+    try:
+        return work()
+    finally:
+        _compiling.discard(thread)
+
+
 @atexit.register
-def _stop_compilations() -> None:
-    """Stop running compilations at exit, because LLVM must not run while the process ends."""
-    for thread, done in list(_compiling.items()):
+def _stop_work() -> None:
+    """Stop the threads of `call_in_thread` at exit, because LLVM must not run while it ends.
+
+    Threads that make a plan are not waited for.
+    """
+    for thread, done in list(_working.items()):
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(thread), ctypes.py_object(SystemExit)
         )
-        done.acquire(timeout=30)
+        if thread in _compiling:
+            done.acquire(timeout=30)
 
 
 def jit_kernel(function: Any) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels.grids import state_cell
+from zooming.kernels.grids import action_cell, state_cell
 from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.layout import ATOMS, FIRST_VALUE, LOW
-from zooming.kernels.plan_layout import SLOPE, SMOOTH
+from zooming.kernels.plan_layout import SLOPE, SMOOTH, cells_at
 from zooming.kernels.points import in_units, to_unit
 from zooming.kernels.update_rule import draw
 
@@ -156,11 +156,28 @@ def write_action(axes, n_state, unit, action):
 
 
 @jit_kernel
-def choose_many(core, grid, plan, axes, steps, observations, actions):
+def choose_at(handle, step, state, allowed, unit_action):
+    """Call `choose` with the arrays of a handle, for the policy."""
+    core, _, grid, plan, _ = cells_at(handle)
+    return choose(core, grid, plan, step, state, 0.0, allowed, unit_action)
+
+
+@jit_kernel
+def find_cell(handle, state, action):
+    """Return the number of the cell of two points of the unit cube."""
+    core, _, grid, plan, _ = cells_at(handle)
+    n_actions = plan.q.shape[1] // plan.values.shape[1]
+    n_state = core[0]["n_state"]
+    return state_cell(grid, n_state, state) * n_actions + action_cell(grid, n_state, action)
+
+
+@jit_kernel
+def choose_many(handle, steps, observations, actions):
     """Write the best action for each (step, observation), in the environment's units.
 
     Return (k, i) if coordinate i of observation k is bad, else (-1, -1).
     """
+    core, _, grid, plan, axes = cells_at(handle)
     state, unit = np.empty(core[0]["n_state"]), np.empty(core[0]["n_action"])
     everything = np.empty((0, FIRST_VALUE))
     for k in range(steps.shape[0]):

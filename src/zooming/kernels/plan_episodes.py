@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import float64, types
 
 from zooming.kernels.episodes import make_play
 from zooming.kernels.grids import place_of
@@ -15,21 +14,18 @@ from zooming.kernels.jit import jit_inline, jit_kernel
 from zooming.kernels.layout import FIRST_VALUE
 from zooming.kernels.plan_actions import choose, write_action
 from zooming.kernels.plan_layout import (
-    CORE_TYPE,
     DISAPPOINTED,
     ENDED,
     EXPLORING,
     FADING,
     FEW,
     FULL,
-    GRID_TYPE,
     MEAN_REWARD,
-    PLAN_TYPE,
     PLAYED,
-    SAMPLES_TYPE,
     SOON,
     SPREAD,
     WEIGHT,
+    cells_at,
 )
 from zooming.kernels.points import to_unit
 from zooming.kernels.table_parts import Parts, itself, no_split
@@ -81,6 +77,13 @@ def act(core, grid, plan, step, state, allowed, unit_action):
 
 
 @jit_kernel
+def act_at(handle, step, state, allowed, unit_action):
+    """Call `act` with the arrays of a handle."""
+    core, _, grid, plan, _ = cells_at(handle)
+    act(core, grid, plan, step, state, allowed, unit_action)
+
+
+@jit_kernel
 def record(core, samples, units, step, state, action, reward, next_state, is_ended):
     """Append a transition of points in the unit cube. The caller has reserved room.
 
@@ -109,6 +112,13 @@ def record(core, samples, units, step, state, action, reward, next_state, is_end
         core[0]["total"] += reward
 
 
+@jit_kernel
+def record_at(handle, step, state, action, reward, next_state, is_ended):
+    """Call `record` with the arrays of a handle."""
+    core, samples, grid, _, _ = cells_at(handle)
+    record(core, samples, grid.units, step, state, action, reward, next_state, is_ended)
+
+
 # --- parts of the loop ----------------------------------------------------------------------------
 
 
@@ -129,7 +139,7 @@ class Memory(NamedTuple):
 @jit_kernel
 def open_memory(handle):
     """Return the record of a handle, with scratch memory."""
-    core, samples, grid, plan, axes = handle
+    core, samples, grid, plan, axes = cells_at(handle)
     n_state, n_action = core[0]["n_state"], core[0]["n_action"]
     return Memory(
         core, samples, grid, plan, axes, np.empty(n_state), np.empty(n_state), np.empty(n_action),
@@ -203,7 +213,6 @@ PARTS = Parts(
 def play() -> Callable[..., int]:
     """Return `episodes.play` for planners, compiled on first use. FULL may mean that a plan is due.
 
-    A handle is (core, samples, grid, plan, table of the axes).
+    A handle is that of `plan_layout.pack_cells`.
     """
-    handle = types.Tuple((CORE_TYPE, SAMPLES_TYPE, GRID_TYPE, PLAN_TYPE, float64[:, ::1]))
-    return make_play("planners", PARTS, handle)
+    return make_play("planners", PARTS)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
-from numba import float64, int16, int32, int64, types
+
+from zooming.kernels.jit import IS_JIT_DISABLED, jit_inline_refcount
+from zooming.kernels.records import itself, matrix_at, pack, vector_at
 
 # How much the planner explores, and when it plans.
 OPTIMISM = 0.5  # weight of the standard error in the bonus
@@ -190,14 +191,54 @@ class Models(NamedTuple):
     radius: Any  # float: largest bandwidth of the standard error, see `exploring`
 
 
-SAMPLES_TYPE = types.NamedTuple([int32[::1], int16[:, ::1], float64[:, ::1]], Samples)
-GRID_TYPE = types.NamedTuple(
-    [int64[::1], int64[::1], int64[::1], int64[:, ::1], float64[:, ::1], int16[:, ::1]], Grid
-)
-PLAN_TYPE = types.NamedTuple(
-    [*[float64[:, ::1]] * 4, float64[::1], int32[:, ::1], float64[:, ::1]], Plan
-)
-CORE_TYPE = numba.from_dtype(CORE)[::1]
+class Cells(NamedTuple):
+    """All arrays of a planner that one call of a kernel reads."""
+
+    core: Any  # CORE [1]
+    samples: Any
+    grid: Any
+    plan: Any
+    axes: Any  # float64 [n_axes, 5], see `layout.LOW`
+
+
+def pack_cells(cells: Cells) -> Any:
+    """Return the handle of a planner's arrays, or the record if compilation is disabled.
+
+    Numba unboxes a named tuple by calling back into Python, where a signal may be handled. So only
+    the handle crosses, see `records`.
+    """
+    core, samples, grid, plan, axes = cells
+    return cells if IS_JIT_DISABLED else pack((core, *samples, *grid, *plan, axes))
+
+
+@jit_inline_refcount
+def _open_cells(words):
+    samples = Samples(
+        vector_at(words, 1, np.int32), matrix_at(words, 2, np.int16),
+        matrix_at(words, 3, np.float64),
+    )  # fmt: skip
+    grid = Grid(
+        kinds=vector_at(words, 4, np.int64),
+        units=vector_at(words, 5, np.int64),
+        bins=vector_at(words, 6, np.int64),
+        edges=matrix_at(words, 7, np.int64),
+        centers=matrix_at(words, 8, np.float64),
+        bin_of=matrix_at(words, 9, np.int16),
+    )
+    plan = Plan(
+        q=matrix_at(words, 10, np.float64),
+        bonus=matrix_at(words, 11, np.float64),
+        way=matrix_at(words, 12, np.float64),
+        visits=matrix_at(words, 13, np.float64),
+        played=vector_at(words, 14, np.float64),
+        best=matrix_at(words, 15, np.int32),
+        values=matrix_at(words, 16, np.float64),
+    )
+    return Cells(vector_at(words, 0, CORE), samples, grid, plan, matrix_at(words, 17, np.float64))
+
+
+# Return the `Cells` of a handle. For use in compiled code.
+cells_at = itself if IS_JIT_DISABLED else _open_cells
 
 
 def wanted_cells(n_episodes: int, n_samples: float, n_categories: int, n_others: int) -> int:

@@ -7,22 +7,23 @@ import numpy as np
 from zooming.kernels.jit import jit_kernel
 from zooming.kernels.layout import BAD_REWARD, BAD_STATE, DUE, FINE
 from zooming.kernels.plan_episodes import record
-from zooming.kernels.plan_layout import LATER
+from zooming.kernels.plan_layout import LATER, cells_at
 from zooming.kernels.points import to_unit
 from zooming.kernels.update_rule import learned_reward
 
 
 @jit_kernel
-def record_many(core, samples, units, axes, recorded, clipping, done):
+def record_many(
+    handle, steps, states, actions, rewards, next_states, terminated, clipping, done
+):  # fmt: skip
     """Keep the transitions from index done[0] on, in their order. Return (code, coordinate).
 
-    `recorded` is (steps, states, actions, rewards, next states, terminated), with points flat as in
-    `Axes.flat_state`. FINE: all are kept. DUE: transition done[0] begins an episode for which a
-    plan is overdue, see LATER. BAD_REWARD and BAD_STATE: transition done[0] is refused, as by
-    `update`. Coordinates are counted over state, action and next state. The caller has reserved
-    room.
+    Points are flat as in `Axes.flat_state`. FINE: all are kept. DUE: transition done[0] begins an
+    episode for which a plan is overdue, see LATER. BAD_REWARD and BAD_STATE: transition done[0] is
+    refused, as by `update`. Coordinates are counted over state, action and next state. The caller
+    has reserved room.
     """
-    steps, states, actions, rewards, next_states, terminated = recorded
+    core, samples, grid, _, axes = cells_at(handle)
     n_state, n_action = core[0]["n_state"], core[0]["n_action"]
     state, action, after = np.empty(n_state), np.empty(n_action), np.empty(n_state)
     while done[0] < steps.shape[0]:
@@ -47,6 +48,6 @@ def record_many(core, samples, units, axes, recorded, clipping, done):
             return DUE, -1
         if reward != rewards[k]:
             clipping[1] += 1
-        record(core, samples, units, steps[k], state, action, reward, after, terminated[k])
+        record(core, samples, grid.units, steps[k], state, action, reward, after, terminated[k])
         done[0] += 1
     return FINE, -1

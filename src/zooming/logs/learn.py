@@ -119,7 +119,8 @@ def learn_from(
     checker.refuse(source, bad, "learned")
     before = agent.n_episodes
     for found in kept:
-        agent._learn_transitions(found)
+        with agent.lock:
+            agent._learn_transitions(found)
     if type(agent).n_episodes is Agent.n_episodes:  # an agent that does not count
         agent._take_n_episodes(before + checker.n_episodes)
     return Learned(checker.n_rows, checker.n_kept, checker.n_episodes, checker.faults)

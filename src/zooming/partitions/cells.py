@@ -3,12 +3,15 @@
 The kernels are in `kernels.grids` (bins and cells), `kernels.smoothing` (regression),
 `kernels.planning` (backward induction), `kernels.plan_actions`, and `kernels.plan_episodes`. This
 module owns their arrays.
+
+Plans are made in a thread where no signal handler runs, see `kernels.jit.call_in_thread`. They work
+on copies, and one assignment puts the result in place.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +19,14 @@ from numpy.typing import NDArray
 from zooming.errors import SpaceError
 from zooming.kernels import plan_layout as layout
 from zooming.kernels.grids import center_states, lay_grid, make_grid, sort_by_step
+from zooming.kernels.jit import call_in_thread
 from zooming.kernels.layout import ATOMS
-from zooming.kernels.plan_layout import WEIGHT, Grid, Plan, Samples
+from zooming.kernels.plan_layout import WEIGHT, Cells, Grid, Plan, Samples, pack_cells
 from zooming.kernels.planning import make_plan
 from zooming.partitions.borders import corners
 from zooming.partitions.condensing import condense
 from zooming.partitions.faults import lengths
-from zooming.partitions.stored_cells import restore_cells
+from zooming.partitions.stored_cells import restored_cells
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL
@@ -31,6 +35,17 @@ from zooming.validation import Floats
 _ROOM = 1024  # least number of rows of samples to reserve
 MOST_FIRST = 10_000_000  # cells of all steps before any sample: 320 MB
 THIRDS = 8  # axes that can have three bins each, which makes 6,561 cells for each category
+_CACHES = ("_handle", "_policy", "_settled")
+
+
+class Policy(NamedTuple):
+    """A plan for the policy, with what it takes to read it."""
+
+    key: tuple[int, int]  # numbers of samples and of plans that it was made from
+    plan: Plan
+    counts: Floats  # samples per cell [horizon, n_cells]
+    cells: Cells  # keeps the arrays of the handle alive
+    handle: Any  # for kernels
 
 
 class CellTable:
@@ -69,9 +84,13 @@ class CellTable:
         self.widths = np.full((2, 3, len(axes)), layout.FIRST_WIDTH)
         self.apart = np.zeros((2, int(core["horizon"][0])), np.int64)  # forms of the next plan
         self.played_apart = self.apart  # forms of the plan that is played
-        self.grid = self._first_grid()
+        self._forget()
+        self.grid = call_in_thread(self._first_grid)
         self.plan = self._new_plan(self.grid)
-        self._policy: tuple[tuple[int, int], Plan, Floats] | None = None
+
+    def _forget(self) -> None:
+        self._handle: Any = None  # of `cells`; has addresses, so every change of an array resets it
+        self._policy: Policy | None = None
         self._settled: tuple[int, Plan] | None = None
 
     @property
@@ -79,6 +98,14 @@ class CellTable:
         """Number of cells of a step that three bins on each axis make, up to the limits."""
         n_cells = self.n_categories * 3 ** min(self.n_others, THIRDS)
         return int(min(layout.MOST_CELLS, n_cells))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without caches: a copy has arrays at other addresses."""
+        return {name: one for name, one in vars(self).items() if name not in _CACHES}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._forget()
 
     # --- samples ----------------------------------------------------------------------------------
 
@@ -95,7 +122,7 @@ class CellTable:
             grown = _allocate(size, self.samples.places.shape[1])
             for new, old in zip(grown, self.samples, strict=True):
                 new[: self.n_samples] = old[: self.n_samples]
-            self.samples = grown
+            vars(self).update(samples=grown, _handle=None)
 
     # --- plans ------------------------------------------------------------------------------------
 
@@ -120,44 +147,54 @@ class CellTable:
 
         If there are more than `max_samples` samples, condense them first.
         """
-        core, widths, samples = self.core.copy(), self.widths.copy(), self.samples
-        if self.n_samples > self.max_samples:
-            samples = condense(self.samples, self.n_samples, self.units, self.max_samples)
-            core["n_samples"] = len(samples.steps)
+        # Copied here: after an interrupt, the thread goes on, and the arrays may change.
+        core, widths, apart = self.core.copy(), self.widths.copy(), self.apart.copy()
+        samples = self.samples
+        found = call_in_thread(lambda: self._refitted(core, widths, apart, samples))
+        # One assignment, so that an interrupt leaves either the old plan or the new one.
+        vars(self).update(found, played_apart=self.apart)
+
+    def _refitted(
+        self, core: NDArray[Any], widths: Floats, apart: NDArray[np.int64], samples: Samples
+    ) -> dict[str, Any]:
+        """Return the attributes after `refit`, given those before."""
         n = int(core["n_samples"][0])
+        if n > self.max_samples:
+            samples = condense(samples, n, self.units, self.max_samples)
+            core["n_samples"] = n = len(samples.steps)
         bins, edges = self._lay_grid(core, samples, n)
         grid = Grid(*make_grid(self.kinds, self.units, bins, edges, self.axes.n_state))
         center_states(grid, samples, n, self.axes.n_state)
         plan = self._new_plan(grid)
-        apart = self.apart.copy()
         make_plan(core, samples, n, grid, widths, apart, plan, True)
-        # One assignment, so that an interrupt leaves either the old plan or the new one.
-        vars(self).update(
-            core=core,
-            widths=widths,
-            apart=apart,
-            played_apart=self.apart,
-            samples=samples,
-            grid=grid,
-            plan=plan,
-            _policy=None,
-            _settled=None,
-        )
+        return {
+            "core": core, "widths": widths, "apart": apart, "samples": samples, "grid": grid,
+            "plan": plan, **dict.fromkeys(_CACHES),
+        }  # fmt: skip
 
-    def policy(self) -> tuple[Plan, Floats]:
-        """Return (plan for the policy, samples per cell [horizon, n_cells]), using all samples.
+    def policy(self) -> Policy:
+        """Return the plan for the policy, using all samples.
 
         Steps have the forms of the plan that is played: nobody has played those that it chose for
-        the next one. Both results are cached until samples are added or a plan for learning is
-        made. This plan does not affect learning.
+        the next one. The plan is cached until samples are added or a plan for learning is made. It
+        does not affect learning.
         """
-        n = self.n_samples
-        key = (n, self.n_plans)
-        if self._policy is None or self._policy[0] != key:
-            plan, apart = self._new_plan(self.grid), self.played_apart
-            make_plan(self.core, self.samples, n, self.grid, self.widths, apart, plan, False)
-            self._policy = key, plan, self._counts(n)
-        return self._policy[1:]
+        key, found = (self.n_samples, self.n_plans), self._policy
+        if found is None or found.key != key:
+            cells, forms, n = self.cells, self.played_apart, key[0]
+            plan, counts = call_in_thread(
+                lambda: (self._plan_policy(n, cells, forms), self._counts(n, *cells[1:3]))
+            )
+            cells = cells._replace(plan=plan)
+            found = self._policy = Policy(key, plan, counts, cells, pack_cells(cells))
+        return found
+
+    def _plan_policy(self, n: int, cells: Cells, forms: NDArray[np.int64]) -> Plan:
+        """Return the plan for the policy from the first n samples, with these forms of steps."""
+        core, samples, grid = cells[:3]
+        plan = self._new_plan(grid)
+        make_plan(core, samples, n, grid, self.widths, forms, plan, False)
+        return plan
 
     @property
     def n_plans(self) -> int:
@@ -170,17 +207,16 @@ class CellTable:
         Unlike `policy`, it ignores samples added since then. It changes only when a plan for
         learning is made, and it is the same after saving and loading.
         """
-        key = self.n_plans
-        if self._settled is None or self._settled[0] != key:
-            plan, n = self._new_plan(self.grid), int(self.core["n_planned"][0])
-            make_plan(self.core, self.samples, n, self.grid, self.widths, self.apart, plan, False)
-            self._settled = key, plan
-        return self._settled[1]
+        key, found = self.n_plans, self._settled
+        if found is None or found[0] != key:
+            n, cells, forms = int(self.core["n_planned"][0]), self.cells, self.apart
+            found = self._settled = key, call_in_thread(lambda: self._plan_policy(n, cells, forms))
+        return found[1]
 
-    def _counts(self, n: int) -> Floats:
+    def _counts(self, n: int, samples: Samples, grid: Grid) -> Floats:
         """Return how many of the first n samples are in each cell: [horizon, n_cells]."""
-        horizon, n_cells = self.plan.q.shape
-        rows = sort_by_step(self.samples, n, self.grid, self.axes.n_state, horizon)
+        horizon, n_cells = int(self.core["horizon"][0]), math.prod(grid.bins.tolist())
+        rows = sort_by_step(samples, n, grid, self.axes.n_state, horizon)
         steps = np.repeat(np.arange(horizon), np.diff(rows.first))
         found: Floats = np.zeros(horizon * n_cells)
         np.add.at(found, steps * n_cells + rows.cells, rows.weights)
@@ -244,9 +280,16 @@ class CellTable:
         self.reserve(max(1, n_coming) * int(self.core["horizon"][0]))
 
     @property
-    def handle(self) -> tuple[Any, ...]:
-        """The handle of `kernels.plan_episodes.play`."""
-        return self.core, self.samples, self.grid, self.plan, self.axes.table
+    def cells(self) -> Cells:
+        """All arrays that kernels read, with the plan for learning."""
+        return Cells(self.core, self.samples, self.grid, self.plan, self.axes.table)
+
+    @property
+    def handle(self) -> Any:
+        """The handle of `cells`, for kernels."""
+        if self._handle is None:
+            self._handle = pack_cells(self.cells)
+        return self._handle
 
     # --- what was learned -------------------------------------------------------------------------
 
@@ -265,7 +308,7 @@ class CellTable:
     def view(self, step: int) -> Partition:
         """Return the cells of a step in the environment's units."""
         axes, grid = self.axes, self.grid
-        plan, counts = self.policy()
+        plan, counts = self.policy()[1:3]
         indices = np.indices(grid.bins.tolist()).reshape(len(axes), -1)
         columns = range(len(axes))
         first = np.column_stack([grid.edges[j, indices[j]] for j in columns])
@@ -311,7 +354,7 @@ class CellTable:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Restore the arrays that `state` returned. Raise ValueError if they are invalid."""
-        restore_cells(self, arrays)
+        vars(self).update(call_in_thread(lambda: restored_cells(self, arrays)))
 
 
 def _places(axes: Axes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

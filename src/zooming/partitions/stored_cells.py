@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 MOST_WEIGHT = 2.0**53  # transitions in a file; beyond it, numbers of them are not exact
 
 
-def restore_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> None:
-    """Restore the arrays that `CellTable.state` returned. Raise ValueError if they are invalid.
+def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    """Return the attributes of a table with the arrays that `CellTable.state` returned.
+
+    Raise ValueError if they are invalid.
 
     `plan.visits` and `plan.best` are not saved: they are computed from the samples and from Q and
     the bonus.
@@ -52,12 +54,13 @@ def restore_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> None:
     values: dict[str, Any] = {"core": core, "widths": arrays["widths"].copy(), "grid": grid}
     values |= {name: form.copy() for name, form in forms.items()}
     samples = Samples(*(part.copy() for part in given))
-    vars(table).update(values, samples=samples, plan=plan, _policy=None, _settled=None)
-    counts = table._counts(int(core["n_planned"][0]))
-    is_apart = table.apart[0] != layout.ALIKE
+    counts = table._counts(int(core["n_planned"][0]), samples, grid)
+    is_apart = values["apart"][0] != layout.ALIKE
     plan.visits[:] = np.where(is_apart[:, None], counts, counts[~is_apart].sum(axis=0))
     total = (plan.q + plan.bonus).reshape(*plan.best.shape, -1)
     plan.best[:] = total.argmax(axis=2)
+    caches = dict.fromkeys(("_handle", "_policy", "_settled"))
+    return {**values, "samples": samples, "plan": plan, **caches}
 
 
 def check_form(name: str, given: NDArray[Any], wanted: NDArray[Any]) -> None:
