@@ -426,3 +426,18 @@ def test_what_cannot_be_exported_is_refused_and_nothing_is_written(tmp_path, age
         with pytest.raises(zooming.ConfigurationError, match=message):
             ask()
     assert not list(tmp_path.iterdir())
+
+
+def test_export_replaces_its_own_files_and_no_others(tmp_path):
+    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    agent.learn(20)
+    for ending in (".py", ".json", ".h", ".sql"):
+        path = tmp_path / f"policy{ending}"
+        agent.export(path)
+        agent.learn(5)
+        agent.export(path)
+        mine = tmp_path / f"mine{ending}"
+        mine.write_text("import gymnasium\n")
+        with pytest.raises(zooming.ConfigurationError, match="exists, and is not a policy"):
+            agent.export(mine)
+        assert mine.read_text() == "import gymnasium\n"

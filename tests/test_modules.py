@@ -203,6 +203,8 @@ def test_a_problem_made_by_hand_is_imported_too(shop):
         ("shop:", "", r"the module 'shop' registers no environment ''"),
         ("empty:Shop-v0", "x = 1", r"the module 'empty' registers no environment 'Shop-v0' \(it "
             r"registers nothing\)"),
+        ("classy:Shop", "class Shop: pass", r"add gymnasium.register\('Shop-v0', "
+            r"entry_point=Shop\)"),
         ("broken:X", "\nraise OSError('no\\nnet')", r"'broken' cannot be imported: OSError: no "
             r"net \(.*broken.py, line 2\)"),
         ("lacks:X", "import nonesuch", r"'lacks' cannot be imported: ModuleNotFoundError: "

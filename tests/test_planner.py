@@ -1089,7 +1089,7 @@ def test_the_status_says_what_matters():
     agent.table.core["due"] = 150
     assert agent.status()["next plan"] == "when the planner plays"
     agent.table.apart[0, 3] = 1
-    assert agent.status()["steps"] == "rewards apart at 1 of 5"
+    assert agent.status()["steps"] == "rewards modeled apart at 1 of 5"
     assert "<svg" in agent._repr_html_()
 
 

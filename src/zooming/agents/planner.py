@@ -273,7 +273,9 @@ class Planner(Agent):
         forms = self.table.apart  # of each step; bandwidths are those of the most frequent form
         n_apart = {"rewards": int((forms[0] > 0).sum()), "values": int((forms[1] > 0).sum())}
         apart = [int(np.bincount(row).argmax()) for row in forms]
-        steps = [f"{name} apart at {n} of {self.horizon}" for name, n in n_apart.items() if n]
+        steps = [
+            f"{name} modeled apart at {n} of {self.horizon}" for name, n in n_apart.items() if n
+        ]
         due = int(core["due"])
         bandwidths = np.where(widths >= FLAT, np.inf, 2.0**widths)
         return Status({

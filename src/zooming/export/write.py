@@ -20,6 +20,7 @@ from zooming.export.sql_query import sql_query
 from zooming.partitions.cells import CellTable
 
 FORMATS = (".py", ".json", ".h", ".sql")
+MARK, HEAD = "comparisons for an action", 20_000  # a phrase in the first characters of every export
 
 
 def export_policy(
@@ -62,8 +63,9 @@ def export_policy(
     Raises
     ------
     ConfigurationError
-        If the ending is unknown, the agent has no partition, the format cannot express its policy,
-        or the rule of a warm start is still in use. Nothing is written.
+        If the ending is unknown, another kind of file is there, the agent has no partition, the
+        format cannot express its policy, or the rule of a warm start is still in use. Nothing is
+        written.
 
     Warns
     -----
@@ -91,6 +93,7 @@ def export_policy(
             f"{path}: Python cannot import a policy from a file of this name; choose another one"
         )
     check_let_go(agent)
+    _check_overwriting(path)
     if isinstance(agent, PolicyForm):
         form = agent
     else:
@@ -104,6 +107,19 @@ def export_policy(
     }[path.suffix]()
     write_atomically(path, text.encode())
     return path
+
+
+def _check_overwriting(path: Path) -> None:
+    """Raise ConfigurationError if there is a file that is not an exported policy."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        head = " ".join(file.read(HEAD).replace("*", " ").split())
+    if head and MARK not in head:
+        raise ConfigurationError(
+            f"{path} exists, and is not a policy that zooming exported; choose another name, or "
+            "delete it first"
+        )
 
 
 def policy_form(agent: Any) -> PolicyForm:

@@ -96,6 +96,8 @@ def find_id(env_id: str) -> str:
             else " (it registers nothing)"
         )
         near = suggest(name, ours or gym.registry)
+        if isinstance(getattr(sys.modules[module], name, None), type):
+            near = f"; add gymnasium.register('{name}-v0', entry_point={name}) at its end"
         raise ConfigurationError(
             f"the module {module!r} registers no environment {name!r}{registers}{near}"
         )
