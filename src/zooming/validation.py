@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 FRAMES = ("polars", "pandas")  # libraries of data frames, the preferred first
 # Beyond these, squares of returns overflow or vanish. Smaller differences of rewards count as none.
 LARGEST_REWARD, SMALLEST_SPAN = 1e100, 1e-100
-ANY_REWARD = (-LARGEST_REWARD, LARGEST_REWARD)
+ANY_REWARD = (-LARGEST_REWARD, LARGEST_REWARD)  # no range that `check_range` accepts
 # Options of Stable-Baselines3 and similar libraries, and what to use here instead.
 _NO_NETWORK = (
     "nothing is batched, replayed or run on a device: every transition is learned from "
@@ -268,9 +268,9 @@ def check_range(values: Any, what: str = "reward_range") -> tuple[float, float]:
         raise ConfigurationError(
             f"{what}={short_repr(values)}: give two finite numbers, the lowest reward first"
         )
-    if max(-low, high) > LARGEST_REWARD or high - low < SMALLEST_SPAN:
+    if max(-low, high) >= LARGEST_REWARD or high - low < SMALLEST_SPAN:
         raise ConfigurationError(
-            f"{what}={short_repr(values)}: rewards up to {LARGEST_REWARD:g} that differ by "
+            f"{what}={short_repr(values)}: rewards below {LARGEST_REWARD:g} that differ by "
             f"{SMALLEST_SPAN:g} or more are supported; rescale the reward"
         )
     return low, high

@@ -129,7 +129,7 @@ class Auto(Portfolio):
             return None  # all rewards were equal: nothing is known about their scale
         highest = None if known else most
         if not self.trees:
-            far = min(LARGEST_REWARD, FAR * max(span, abs(least), abs(most), 1.0))
+            far = min(LARGEST_REWARD / 2, FAR * max(span, abs(least), abs(most), 1.0))
             trees = self._make_trees(known or (-far, far))
             for tree in trees:
                 tree.rescale(span, highest)
