@@ -259,6 +259,27 @@ def test_only_numbers_and_arrays_cross_where_a_signal_can_be_handled():
     assert crossed == {("choose", "Grid"), ("choose", "Plan")}
 
 
+@pytest.mark.skipif(kernels.IS_JIT_DISABLED, reason="nothing crosses")
+def test_lists_are_converted_before_they_reach_a_kernel(monkeypatch):
+    """Numba searches for conversions in Python code: a signal there became a KeyError."""
+    searched = []
+    monkeypatch.setattr(
+        CPUDispatcher,
+        "_search_new_conversions",
+        lambda self, *values, **options: searched.append(self.py_func.__name__),
+    )
+    agent = adaptive_and_tree()
+    for step in range(5):
+        agent.act(step, [0.3])
+        agent.update(step, [0.3], [0.2], 0.5, [0.3])
+    assert searched == []
+
+
+def adaptive_and_tree():
+    env = signals.oil()
+    return zooming.Portfolio([zooming.TreeQ(env, seed=0), zooming.AdaptiveQ(env, seed=1)], seed=0)
+
+
 @pytest.mark.plain
 def test_a_generator_that_crosses_draws_what_it_draws_in_python():
     def dynamics(state, action, step, params, rng, next_state):

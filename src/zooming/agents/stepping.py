@@ -14,6 +14,7 @@ from numpy import empty
 
 from zooming.agents.agent import Agent
 from zooming.agents.q_learner import QLearner
+from zooming.agents.table_steps import is_vector
 from zooming.kernels import DUE, FINE, GOES_ON, TERMINATED, TRUNCATED, WRONG_SIZE
 
 
@@ -69,7 +70,7 @@ def _step_on(
     if isinstance(reward, float) and agent._lowest_reward <= reward <= agent._highest_reward:
         after = (
             next_observation
-            if axes.has_plain_states
+            if axes.has_plain_states and is_vector(next_observation)
             else agent.problem.flat_state(step, next_observation, "next ")
         )
         end = TERMINATED if terminated else TRUNCATED if truncated else GOES_ON

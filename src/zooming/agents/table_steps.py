@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from numpy import empty
+from numpy import dtype, empty, float64, ndarray
 
 from zooming.agents.clipping import count_clipped
 from zooming.agents.core import TIES
@@ -20,6 +20,17 @@ from zooming.spaces.masks import has_mask
 
 if TYPE_CHECKING:
     from zooming.agents.q_learner import QLearner
+
+
+_FLOAT = dtype(float64)
+
+
+def is_vector(point: Any) -> bool:
+    """Return whether a kernel takes a point as it is.
+
+    For a list, Numba would search for a conversion in Python code, where a signal may be handled.
+    """
+    return type(point) is ndarray and point.dtype is _FLOAT
 
 
 def choose_action(
@@ -41,7 +52,8 @@ def choose_action(
         action, _ = select(agent, table, step, state, TIES[agent.ties], rule, allowed)
         return axes.shaped_action(action)
     action = empty(axes.n_action)
-    flat = observation if axes.has_plain_states else agent.problem.flat_state(step, observation)
+    is_plain = axes.has_plain_states and is_vector(observation)
+    flat = observation if is_plain else agent.problem.flat_state(step, observation)
     try:
         code = table.act(step, flat, action, keeps)
     except (TypeError, ValueError):  # not a float64 vector: convert it below
@@ -76,10 +88,10 @@ def learn_step(
         given, reward = reward, problem.check_reward(step, reward)
         is_clipped = bool(given != reward)
     state, played, after = observation, action, next_observation
-    if not axes.has_plain_states:
+    if not (axes.has_plain_states and is_vector(observation) and is_vector(next_observation)):
         state = problem.flat_state(step, observation)
         after = problem.flat_state(step, next_observation, "next ")
-    if not axes.has_plain_actions:
+    if not (axes.has_plain_actions and is_vector(action)):
         played = problem.flat_action(step, action)
     next_value = math.nan
     if next_info and has_mask(next_info) and not terminated and step + 1 < agent.horizon:
@@ -87,7 +99,7 @@ def learn_step(
         problem.check_point(step, flat, 0, "next ")
         next_value = value_at(agent, agent.table, step + 1, next_observation, next_info)
     try:
-        code = agent.table.update(step, state, played, reward, after, terminated, next_value)
+        code = agent.table.update(step, state, played, reward, after, bool(terminated), next_value)
     except (TypeError, ValueError):  # not float64 vectors: convert them below
         code = WRONG_SIZE
     if code != FINE and code != DUE:
