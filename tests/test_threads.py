@@ -39,7 +39,7 @@ class Reader(threading.Thread):
     def run(self):
         agent = self.agent
         calls = [
-            lambda: agent.predict(np.array([0.3])),
+            lambda: agent.predict(np.array([0.3]), state=0),
             lambda: agent.value(1, np.array([0.4])),
             lambda: agent.q_value(0, np.array([0.4]), np.array([0.6])),
             lambda: agent.visits(2, np.array([0.4]), np.array([0.6])),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from zooming.agents import cards
 from zooming.agents.learning_problem import LearningProblem
 from zooming.agents.steps import check_steps
+from zooming.envs.compiled import find_compiled
+from zooming.envs.starts import FIXED
 from zooming.errors import ConfigurationError
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 # Methods that read what was learned. They wait while another thread changes it.
 READING = ("predict", "value", "q_value", "visits", "partition", "status")
+ENOUGH_STARTS = 20  # equal starts in a row after which no other start is expected
 
 
 def reading(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,6 +43,47 @@ def reading(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *arguments, **options)
 
     return read
+
+
+class Policy:
+    """The learned policy of an agent, which keeps its own step; see `Agent.policy`.
+
+    It plays what `agent.predict` recommends at the time of the call. A batch of observations is
+    played, too, if all environments are at the same step.
+
+    Parameters
+    ----------
+    agent : Agent
+        The agent.
+
+    Attributes
+    ----------
+    step
+        The step of the next action, from 0.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent, self.step = agent, 0
+
+    def __call__(self, observation: Any, *, info: Any = None) -> Any:
+        """Return the action for an observation; `info` is that of `Agent.predict`."""
+        agent = self.agent
+        if self.step >= agent.horizon:
+            raise ConfigurationError(
+                f"{agent.env_name}: all {agent.horizon} steps of an episode have been played; call "
+                "policy.reset() at the start of each episode"
+            )
+        n_states = len(agent.axes.flat_states(observation)[0])
+        action, _ = agent.predict(observation, np.full(n_states, self.step), info=info)
+        self.step += 1
+        return action
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        self.step = 0
+
+    def __repr__(self) -> str:
+        return f"Policy({self.agent.env_name}, step={self.step} of {self.agent.horizon})"
 
 
 class LearnedPolicy(ABC):
@@ -54,7 +99,12 @@ class LearnedPolicy(ABC):
     axes: Axes
     env_name: str
     seed: int
+    horizon: int
+    env: Any
     guide: Any = None  # the `Guide` of a warm start
+    seen_start: tuple[NDArray[np.float64], int] | None = None  # see `see_start`
+    _is_stepless = False  # whether the last call of `predict` was without a step
+    _has_warned_of_step = False
 
     @property
     def is_guided(self) -> bool:
@@ -72,7 +122,16 @@ class LearnedPolicy(ABC):
         *,
         info: Any = None,
     ) -> tuple[Any, NDArray[np.int64]]:
-        """Return the greedy action, with Stable-Baselines3's signature. Learning is not affected.
+        """Play one step: return the greedy action, and the step to give as `state` next time.
+
+        The policy depends on the step, which is `state`. Without `state` it is 0, so a loop that
+        leaves it out plays the first step for ever; `agent.policy()` keeps the step for such a
+        loop. The signature is that of Stable-Baselines3. Learning is not affected.
+
+        `predict` warns once of two calls in a row without `state` (and `episode_start`), if the
+        second observation cannot be a start: if the environment states one start state, or if 20
+        or more episodes that `learn` played in Python all began in the same state, and it is not
+        that one. Nothing is said where starts are random or unknown.
 
         After a warm start, the action is that of the rule until the rule is let go, see
         `Agent.warm_start`. Gymnasium's vector environments must use `AutoresetMode.SAME_STEP`.
@@ -82,7 +141,7 @@ class LearnedPolicy(ABC):
         observation : Any
             One observation, or a batch of them.
         state : int or array of int, optional
-            Step of each environment, on which the policy depends. By default 0.
+            Step of each environment, from 0. By default 0.
         episode_start : bool or array of bool, optional
             Where true, the step is reset to 0.
         deterministic : bool, default True
@@ -104,12 +163,80 @@ class LearnedPolicy(ABC):
             )
             return found
         steps, states, is_batch = check_steps(self.problem, observation, state, episode_start)
+        self._watch_step(states, state is not None or episode_start is not None)
         infos = split_info(info, len(states), is_batch)
         allowed = [
             self._feasible(step, one) for step, one in zip(steps.tolist(), infos, strict=True)
         ]
         actions = self._greedy(steps, states, deterministic, allowed)
         return self.axes.shaped_action(actions if is_batch else actions[0]), steps + 1
+
+    def policy(self) -> Policy:
+        """Return a function that plays the learned policy and keeps the step.
+
+        Returns
+        -------
+        Policy
+            `policy(observation)` returns an action, `policy.reset()` begins an episode.
+
+        Examples
+        --------
+        >>> import gymnasium as gym, zooming
+        >>> env = gym.make("zooming/Oil-v0")
+        >>> agent = zooming.AdaptiveQ(env, seed=0)
+        >>> history, policy = agent.learn(2000), agent.policy()
+        >>> for episode in range(3):
+        ...     observation, info = env.reset(seed=episode)
+        ...     policy.reset()
+        ...     is_over = False
+        ...     while not is_over:
+        ...         action = policy(observation)
+        ...         observation, reward, terminated, truncated, info = env.step(action)
+        ...         is_over = terminated or truncated
+        >>> policy.step
+        5
+        """
+        return Policy(cast("Agent", self))
+
+    def see_start(self, observation: Any) -> None:
+        """Remember the start of an episode, as long as all were equal: (state, how many)."""
+        state = self.axes.flat_states(observation)[0][0]
+        if self.seen_start is None:
+            self.seen_start = state, 1
+        elif self.seen_start[1]:
+            is_same = np.array_equal(self.seen_start[0], state)
+            self.seen_start = self.seen_start[0], self.seen_start[1] + 1 if is_same else 0
+
+    def _only_start(self) -> NDArray[np.float64] | None:
+        """Return the flat state in which every episode begins, or None if that is not known."""
+        compiled = None if self.env is None else find_compiled(self.env)
+        if compiled is not None:
+            if compiled.start_kind != FIXED:
+                return None
+            only: NDArray[np.float64] = self.axes.flat_states(
+                compiled.observations(compiled.start_law.states)
+            )[0][0]
+            return only
+        state, n_seen = self.seen_start or (None, 0)
+        return state if n_seen >= ENOUGH_STARTS else None
+
+    def _watch_step(self, states: NDArray[np.float64], has_step: bool) -> None:
+        """Warn once if a loop seems to leave out the step, see `predict`."""
+        was_stepless, self._is_stepless = self._is_stepless, not has_step
+        if has_step or not was_stepless or self._has_warned_of_step or self.horizon == 1:
+            return
+        start = self._only_start()
+        if start is None or (states == start).all():
+            return
+        self._has_warned_of_step = True
+        warnings.warn(
+            f"{self.env_name}: predict was called again without `state`, so it played step 0, but "
+            "no episode begins with this observation. For a loop, use policy = agent.policy(), "
+            "policy.reset() and policy(observation), or give predict the `state` that it "
+            "returned. If step 0 is meant, give state=0",
+            UserWarning,
+            stacklevel=5,  # two decorators lie between
+        )
 
     def greedy(self, step: int, state: NDArray[np.float64]) -> Any:
         """Return the flat action of the learned policy, without learning and without random draws.
@@ -267,6 +394,10 @@ class LearnedPolicy(ABC):
 
     def _pictures(self) -> list[str]:
         return []
+
+    def _should_earn(self) -> tuple[float, float] | None:
+        """Return (mean return that the policy should earn, standard error); None if unknown."""
+        return None
 
     def _warnings(self) -> list[str]:
         """Return one sentence per suspected problem. The `status()` of a portfolio shows them."""

@@ -161,7 +161,7 @@ class _Python:
 
     def play(self, end: int, advance: Advance) -> None:
         agent, log, env = self.agent, self.log, self.env
-        inner, act, update = env.unwrapped, agent.act, agent.update
+        inner, act, update, see_start = env.unwrapped, agent.act, agent.update, agent.see_start
         end_episode = getattr(agent, "end_episode", None)  # of a `RuleSide`, which learns then
         is_quick = can_step_on(agent)
         if agent.env_rng is not None:
@@ -169,7 +169,7 @@ class _Python:
         for episode in range(int(log.done[0]), end):
             observation, info = reset(env, _env_seed(agent) if agent.env_rng is None else None)
             agent.env_rng = inner.np_random
-            total = 0.0
+            first, total = observation, 0.0
             if episode == 0 and info and has_mask(info):
                 _check_takes_info(agent)
             n_before = agent.n_episodes
@@ -207,6 +207,7 @@ class _Python:
                 observation = next_observation
                 if terminated or truncated:
                     break
+            see_start(first)
             if end_episode is not None:
                 end_episode()
             if agent.n_episodes == n_before:  # a user's agent that does not count episodes
