@@ -203,12 +203,13 @@ def test_outer_cells_of_an_unbounded_axis_are_unbounded():
 def test_a_policy_is_planned_anew_only_after_a_change():
     agent = planner()
     play(agent, 3)
-    _, plan, counts, _, _ = agent.table.policy()
-    assert agent.table.policy().plan is plan
-    assert counts.sum() == 6
+    table = agent.table
+    plan = table.policy().plan
+    assert table.policy().plan is plan
+    assert table.counts().sum() == 6
     agent.update(1, 0, 0, 1.0, 0)
-    assert agent.table.policy().plan is not plan
-    assert agent.table.policy().counts.sum() == 7
+    assert table.policy().plan is not plan  # nobody has played: it is made from all samples
+    assert table.counts().sum() == 7
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 
 import zooming
 from helpers import Boxes, Drift, box, knowledge, same_history
+from zooming.agents.replay import kept_transitions
 from zooming.kernels import (
     IS_JIT_DISABLED,
     cholesky,
@@ -1027,7 +1028,7 @@ def test_categories_order_and_weights_shape_the_grid():
     assert bins["action[1]"] == 1
     view = agent.partition(1)
     assert view.n_visits.sum() == 30
-    assert len(view) * 2 == agent.n_balls
+    assert len(view) == np.prod(agent.table.policy().grid.bins)
     with pytest.raises(zooming.SpaceError, match="ordered="):
         zooming.Planner(Boxes(gym.spaces.Discrete(500), gym.spaces.Discrete(500)), horizon=2)
 
@@ -1061,14 +1062,28 @@ def test_full_memory_joins_samples_and_forgets_none():
 
 
 @compiled_only
-def test_the_policy_is_planned_from_all_samples_and_learning_does_not_see_it():
+def test_the_policy_is_that_of_a_plan_that_was_played_and_learning_does_not_see_it():
     asked, silent = (zooming.Planner(oil(), seed=2) for _ in range(2))
     asked.learn(20, callback=lambda agent, history: agent.predict([0.5]) is not None)
     silent.learn(20)
     assert knowledge(asked) == knowledge(silent)
     before = asked.value(4, [0.5])
     asked.update(4, [0.5], [0.7], 1.0, [0.5])
-    assert asked.value(4, [0.5]) != before
+    assert asked.value(4, [0.5]) == before
+    assert asked.visits(4, [0.5], [0.7]) == silent.visits(4, [0.5], [0.7]) + 1
+    assert asked.table.kept.n_samples < asked.table.core["n_planned"][0] < asked.table.n_samples
+
+
+@compiled_only
+def test_without_episodes_of_its_own_a_planner_recommends_from_all_samples():
+    agent = zooming.Planner(oil(), seed=2)
+    played = zooming.Planner(oil(), seed=3)
+    played.learn(20)
+    agent._learn_transitions(kept_transitions(played))
+    before = agent.value(4, [0.5])
+    agent.update(4, [0.5], [0.7], 1.0, [0.5])
+    assert agent.table.kept is None
+    assert agent.value(4, [0.5]) != before
 
 
 @compiled_only

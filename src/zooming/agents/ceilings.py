@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from zooming.agents.planner import Planner
-from zooming.kernels.plan_layout import WEIGHT
 from zooming.validation import ANY_REWARD
 
 if TYPE_CHECKING:
@@ -36,22 +32,6 @@ def optimistic_value(planner: Planner) -> float:
     The bonus is the square root of the sum, over the steps, of the squared mean bonus of a step.
     Squares are added because the errors of different steps are nearly independent.
     """
-    table, n_state = planner.table, planner.axes.n_state
-    n, grid, plan = int(table.core["n_planned"][0]), table.grid, table.plan
-    steps, places = table.samples.steps[:n], table.samples.places[:n]
-    weights = table.samples.numbers[:n, WEIGHT]
-    if not (steps == 0).any():
-        return float("inf")
-    cells = np.zeros(n, np.int64)
-    for j in range(n_state):
-        cells = cells * int(grid.bins[j]) + grid.bin_of[j, places[:, j]]
-
-    def mean(numbers: NDArray[np.float64], step: int) -> float:
-        """Return the mean of `numbers` over the states seen at a step, at their best actions."""
-        here = steps == step
-        best = plan.best[step][cells[here]]
-        found = numbers[step].reshape(plan.best.shape[1], -1)[cells[here], best]
-        return float(np.average(found, weights=weights[here]))
-
-    bonuses = [mean(plan.bonus, step) for step in range(planner.horizon) if (steps == step).any()]
-    return mean(plan.q, 0) + float(np.sqrt(np.sum(np.square(bonuses))))
+    table = planner.table
+    mean, bonus = table.start_value(table.grid, table.plan, int(table.core["n_planned"][0]))
+    return mean + bonus

@@ -134,6 +134,11 @@ class Choice:
         """Return the agent whose policy is recommended: the leader, if few plays count less."""
         return self.leader(PRIOR)
 
+    def expected(self, agent: int) -> tuple[float, float] | None:
+        """Return (mean return, standard error) of an agent; None after few episodes."""
+        plays, mean, square = self._errors()[agent]
+        return None if plays <= LATE else (mean, math.sqrt(square))
+
     # --- words ------------------------------------------------------------------------------------
 
     def words(self, agent: int) -> str:

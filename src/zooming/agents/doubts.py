@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zooming.agents.env_facts import stated_steps
-from zooming.agents.status import plain
+from zooming.agents.status import plain, plus_minus
 from zooming.kernels.plan_layout import CATEGORIES, ENDED
 from zooming.validation import ANY_REWARD
 
@@ -36,6 +36,7 @@ def doubts(agent: Planner) -> list[str]:
         )
     if least == most:
         found.append(f"every reward was {plain(least)}: no action was better than another")
+    found += doubt_promise(agent)
     longest = int(table.samples.steps[:n].max()) + 1
     if longest < agent.horizon:
         found.append(
@@ -59,6 +60,25 @@ def doubts(agent: Planner) -> list[str]:
                 "would ignore it"
             )
     return found
+
+
+def doubt_promise(agent: Planner) -> list[str]:
+    """Return a sentence if the model contradicts what recommended plans earned.
+
+    Both must differ by more than a standard deviation of a return, because episodes that explore
+    earn less, and by more than two standard errors.
+    """
+    if agent.table.kept is None:
+        return []
+    plays, mean, variance = agent.table.earned.tolist()
+    promise, error = agent.promise()
+    away, square = abs(promise - mean), variance / plays
+    if away <= np.sqrt(variance) or away <= 2.0 * np.sqrt(square + error**2):
+        return []
+    return [
+        f"the model promises {plain(promise)} from the recommended policy, but episodes of such "
+        f"plans earned {plus_minus(mean, float(np.sqrt(square)))}: trust what was earned"
+    ]
 
 
 def doubt_short_horizon(agent: Agent) -> list[str]:

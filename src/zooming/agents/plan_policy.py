@@ -61,7 +61,7 @@ def write_best(
 
 def _draw(agent: Planner, cell: int, generator: np.random.Generator) -> Floats:
     """Return an action, in the unit cube, drawn uniformly from a cell."""
-    grid, n_state = agent.table.grid, agent.axes.n_state
+    grid, n_state = agent.table.policy().grid, agent.axes.n_state
     unit = np.empty(agent.axes.n_action)
     for j in range(len(agent.axes) - 1, n_state - 1, -1):
         cell, i = divmod(cell, int(grid.bins[j]))

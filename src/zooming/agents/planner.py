@@ -17,10 +17,10 @@ from zooming.agents.env_facts import stated_range
 from zooming.agents.history import Log
 from zooming.agents.plan_policy import allowed_rows, greedy_actions, write_best
 from zooming.agents.replay import Transitions, record_samples, update_each
-from zooming.agents.status import Bandwidths, Status, plain
+from zooming.agents.status import Bandwidths, Status, plain, plus_minus
 from zooming.kernels import pausing, plan_actions, plan_episodes, to_unit
 from zooming.kernels.crossing import Crossing
-from zooming.kernels.plan_layout import CORE, FLAT, SMOOTH
+from zooming.kernels.plan_layout import CAUTION, CORE, FLAT, SMOOTH
 from zooming.partitions.cells import THIRDS, CellTable
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible
@@ -36,8 +36,10 @@ class Planner(Agent):
 
     A new plan is made at the start of an episode if the number of episodes has grown by 10 %, or by
     32 % while others play, or if the plan earns clearly less than those before.
-    `act` plays this plan with a bonus. `predict`, `value`, `q_value` and `partition` use another
-    plan, without this bonus, from all samples so far. This second plan is made when it is needed.
+    `act` plays this plan with a bonus. `predict`, `value`, `q_value` and `partition` use the same
+    plan without the bonus, once it has been played: a plan is recommended unless its episodes earn
+    clearly less than those of the plans recommended before it. If the planner has not played, as in
+    learning from a log, they use a plan from all samples.
 
     If info restricts actions, only feasible ones are played. The plan does not know which actions
     were feasible in which state, so the value of a next state is the maximum over all actions.
@@ -226,7 +228,7 @@ class Planner(Agent):
     def visits(self, step: int, observation: Any, action: Any) -> int:
         """Return the number of samples of this step in the cell of (observation, action)."""
         step, cell = self._cell(step, observation, action)
-        return int(self.table.policy().counts[step, cell])
+        return int(self.table.counts()[step, cell])
 
     def partition(self, step: int) -> Partition:
         """Return the cells of the grid as arrays, with Q of the policy and samples of the step."""
@@ -266,10 +268,12 @@ class Planner(Agent):
             "reward noise" and "value noise": standard deviation of what the model does not explain.
             "axes": for each axis the bandwidths of rewards and of next values, as shares of the
             axis. A small bandwidth means that the target varies sharply along the axis; an infinite
-            one, that the axis does not matter beyond the trend. "warnings": contradictions
-            between the data and the description of the problem.
+            one, that the axis does not matter beyond the trend. "recommended should earn": the mean
+            return of the episodes that recommended plans have played, exploring included, with
+            its standard error; if they have played none, what the model promises. "warnings":
+            contradictions between the data, the description of the problem and the model.
         """
-        core, widths = self.table.core[0], self.table.widths
+        core, widths, expected = self.table.core[0], self.table.widths, self._should_earn()
         forms = self.table.apart  # of each step; bandwidths are those of the most frequent form
         n_apart = {"rewards": int((forms[0] > 0).sum()), "values": int((forms[1] > 0).sum())}
         apart = [int(np.bincount(row).argmax()) for row in forms]
@@ -291,8 +295,22 @@ class Planner(Agent):
                 name: Bandwidths(*(float(bandwidths[k, apart[k], j]) for k in range(2)))
                 for j, name in enumerate(self.axes.names)
             },
+            "recommended should earn": None if expected is None else plus_minus(*expected),
             "warnings": self._warnings(),
         })  # fmt: skip
+
+    def _should_earn(self) -> tuple[float, float] | None:
+        plays, mean, variance = self.table.earned.tolist()
+        if self.table.kept is not None:
+            return mean, float(np.sqrt(variance / plays))
+        value, error = self.promise()
+        return (value, error) if np.isfinite(value) else None
+
+    def promise(self) -> tuple[float, float]:
+        """Return (value of the start states under the recommended plan, its standard error)."""
+        found = self.table.policy()
+        value, penalty = self.table.start_value(found.grid, found.plan, found.key[0])
+        return value, penalty / CAUTION
 
     def _warnings(self) -> list[str]:
         return doubts(self)

@@ -272,7 +272,16 @@ class Portfolio(Delegate):
         """The agent whose policy `predict` plays."""
         with self.lock:
             settle(self)  # after an interrupt, agents may have episodes to learn
-            return self._parts[self.choice.recommend()]
+            return self._parts[self._best()]
+
+    def _should_earn(self) -> tuple[float, float] | None:
+        best = self._best()
+        own = self._parts[best]._should_earn()
+        return self.choice.expected(best) if own is None else own
+
+    def _best(self) -> int:
+        """Return the number of the agent that is recommended."""
+        return self.choice.recommend()
 
     @property
     def n_balls(self) -> int:
@@ -298,7 +307,9 @@ class Portfolio(Delegate):
         Status
             A dictionary. "episodes": number so far. "horizon": steps of an episode, and whether the
             environment would have gone on after them. "plays": who plays, or played last. "why":
-            the reason. "recommended": whose policy `predict` plays. "agents": the number of
+            the reason. "recommended": whose policy `predict` plays. "recommended should earn": the
+            mean return of episodes that this policy, or plans like it, have played while exploring,
+            with its standard error. "agents": the number of
             episodes that each has played, and its mean return with the standard error. "return":
             the mean return of about the last half of the episodes, with its standard error.
             "next 1,000 episodes": by how much their mean return may exceed "return", or that no

@@ -25,12 +25,14 @@ def portfolio_facts(portfolio: Portfolio) -> dict[str, Any]:
     latest = None if portfolio.is_guided else trend.latest()  # it knows only own episodes
     gain = latest and trend.expected_gain(1000, ceiling(portfolio, latest[0]))
     guide = portfolio.guide
+    expected = None if portfolio.is_guided else portfolio._should_earn()
     found = {
         "episodes": portfolio.n_episodes,
         "horizon": _horizon(portfolio),
         "plays": names[player],
         "why": portfolio._why(player, names),
-        "recommended": names[choice.recommend()],
+        "recommended": names[portfolio._best()],
+        "recommended should earn": None if expected is None else plus_minus(*expected),
         "agents": {name: choice.words(k) for k, name in enumerate(names)},
         "return": None if latest is None else plus_minus(*latest),
         "next 1,000 episodes": gain.words() if gain else None,
@@ -71,7 +73,9 @@ def portfolio_warnings(portfolio: Portfolio) -> list[str]:
 def card_facts(portfolio: Portfolio) -> dict[str, Any]:
     """Return {label: value}, the lines that a notebook shows for a portfolio."""
     found = portfolio.status()
-    shown = ("plays", "why", "recommended", "return", "next 1,000 episodes")
+    shown = (
+        "plays", "why", "recommended", "recommended should earn", "return", "next 1,000 episodes",
+    )  # fmt: skip
     return {
         "agents": ", ".join(portfolio._names()),
         **{name: in_words(found[name]) for name in shown},

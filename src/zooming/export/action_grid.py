@@ -194,7 +194,7 @@ def action_grid(agent: Any) -> ActionGrid:
     True
     """
     table = recommended(agent).table
-    axes, grid = table.axes, table.grid
+    axes, grid = table.axes, table.policy().grid
     n_state = axes.n_state
     pieces = _pieces(table)
     horizon, n_cells = pieces.shape[:2]
@@ -207,7 +207,7 @@ def action_grid(agent: Any) -> ActionGrid:
         low=axes.table[:n_state, LOW],
         width=axes.table[:n_state, WIDTH],
         first=np.append(0, np.cumsum(bins)),
-        border=np.concatenate([bin_borders(table.grid, j) for j in range(n_state)]),
+        border=np.concatenate([bin_borders(grid, j) for j in range(n_state)]),
         center=np.concatenate([grid.centers[j, : bins[j]] for j in range(n_state)]),
         plan=plan.ravel(),
         cells=plans,
@@ -221,8 +221,8 @@ def _pieces(table: Any) -> Ints:
 
     The shape is [horizon, n_states, 1 + 2 n_state].
     """
-    grid, n_state = table.grid, table.axes.n_state
-    plan = table.policy().plan
+    policy, n_state = table.policy(), table.axes.n_state
+    grid, plan = policy.grid, policy.plan
     best = plan.best.astype(np.int64)
     chosen = _best_cells(table, plan)
     found = np.repeat(chosen[:, :, None], 1 + 2 * n_state, axis=2)
@@ -264,7 +264,7 @@ def _points(grid: Any, n_state: int, cells: Ints) -> Floats:
 
 def _actions(table: Any, used: Ints) -> dict[str, Any]:
     """Return the attributes of `ActionGrid` that describe actions, for the cells `used`."""
-    axes, grid, n_state = table.axes, table.grid, table.axes.n_state
+    axes, grid, n_state = table.axes, table.policy().grid, table.axes.n_state
     own, rows = [axes[n_state + k] for k in range(axes.n_action)], axes.table[n_state:]
     points = _points(grid, n_state, used)
     is_mixed = grid.kinds[n_state:] == SMOOTH

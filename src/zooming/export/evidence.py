@@ -79,8 +79,8 @@ def weigh(regions: Regions, evidence: Evidence) -> Floats:
 
 def _look_up(table: CellTable, step: int, regions: Regions, actions: Floats) -> Evidence:
     """Return the evidence of a planner, read from its cells."""
-    axes, n_state, bins = table.axes, table.axes.n_state, table.grid.bins
-    plan, counts = table.policy()[1:3]
+    axes, n_state, policy = table.axes, table.axes.n_state, table.policy()
+    plan, counts, bins = policy.plan, table.counts(), policy.grid.bins
     points = np.hstack(
         [
             axes.to_unit_cube(regions.points.copy(), 0),

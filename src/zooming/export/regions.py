@@ -126,7 +126,7 @@ def _borders(agents: Sequence[Any]) -> list[Floats]:
     n_state, borders = axes.n_state, []
     table = getattr(recommended(agents[0]), "table", None)
     if len(agents) == 1 and isinstance(table, CellTable) and not agents[0].is_guided:
-        n_cells = int(np.prod(table.grid.bins[:n_state]))
+        n_cells = int(np.prod(table.policy().grid.bins[:n_state]))
         n_parts = max([k for k in PARTS if n_cells * k**n_state <= MOST_PARTS] or [1])
         for i in range(n_state):
             cuts = np.append(borders_in_units(table, i), axes.ends[i])
@@ -207,7 +207,7 @@ def borders_in_units(table: CellTable, axis: int) -> Floats:
 
     On an axis of integers, a border lies between two integers.
     """
-    axes, unit = table.axes, bin_borders(table.grid, axis)
+    axes, unit = table.axes, bin_borders(table.policy().grid, axis)
     low, width, n_values = axes.table[axis, [LOW, WIDTH, ATOMS]]
     if n_values:
         numbers = np.arange(n_values)

@@ -26,7 +26,7 @@ from zooming.kernels.planning import make_plan
 from zooming.partitions.borders import corners
 from zooming.partitions.condensing import condense
 from zooming.partitions.faults import lengths
-from zooming.partitions.stored_cells import restored_cells
+from zooming.partitions.stored_cells import Basis, restored_cells, stored_basis
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL
@@ -35,17 +35,24 @@ from zooming.validation import Floats
 _ROOM = 1024  # least number of rows of samples to reserve
 MOST_FIRST = 10_000_000  # cells of all steps before any sample: 320 MB
 THIRDS = 8  # axes that can have three bins each, which makes 6,561 cells for each category
-_CACHES = ("_handle", "_policy", "_settled")
+_CACHES = ("_handle", "_policy", "_counted")
+OLD = 0.5  # a plan from less than this share of the samples is no longer recommended
+WORSE = 2.0  # standard errors by which a plan must earn less not to be recommended
 
 
 class Policy(NamedTuple):
     """A plan for the policy, with what it takes to read it."""
 
-    key: tuple[int, int]  # numbers of samples and of plans that it was made from
+    key: tuple[int, int]  # number of samples that it was made from, and of plans for learning
     plan: Plan
-    counts: Floats  # samples per cell [horizon, n_cells]
-    cells: Cells  # keeps the arrays of the handle alive
+    cells: Cells  # has the grid, and keeps the arrays of the handle alive
     handle: Any  # for kernels
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of the plan, which may be older than that of learning."""
+        found: Grid = self.cells.grid
+        return found
 
 
 class CellTable:
@@ -84,6 +91,8 @@ class CellTable:
         self.widths = np.full((2, 3, len(axes)), layout.FIRST_WIDTH)
         self.apart = np.zeros((2, int(core["horizon"][0])), np.int64)  # forms of the next plan
         self.played_apart = self.apart  # forms of the plan that is played
+        self.kept: Basis | None = None  # of the recommended plan; None: use all that is known
+        self.earned: Floats = np.zeros(3)  # by recommended plans: episodes, mean return, variance
         self._forget()
         self.grid = call_in_thread(self._first_grid)
         self.plan = self._new_plan(self.grid)
@@ -91,7 +100,7 @@ class CellTable:
     def _forget(self) -> None:
         self._handle: Any = None  # of `cells`; has addresses, so every change of an array resets it
         self._policy: Policy | None = None
-        self._settled: tuple[int, Plan] | None = None
+        self._counted: tuple[tuple[int, int], Floats] | None = None
 
     @property
     def most_cells(self) -> int:
@@ -149,10 +158,12 @@ class CellTable:
         """
         # Copied here: after an interrupt, the thread goes on, and the arrays may change.
         core, widths, apart = self.core.copy(), self.widths.copy(), self.apart.copy()
-        samples = self.samples
+        samples, (kept, earned) = self.samples, self._judge()
         found = call_in_thread(lambda: self._refitted(core, widths, apart, samples))
+        if kept is not None and found["samples"] is not samples:  # condensed: not in order any more
+            kept = kept._replace(n_samples=int(found["core"]["n_samples"][0]))
         # One assignment, so that an interrupt leaves either the old plan or the new one.
-        vars(self).update(found, played_apart=self.apart)
+        vars(self).update(found, played_apart=self.apart, kept=kept, earned=earned)
 
     def _refitted(
         self, core: NDArray[Any], widths: Floats, apart: NDArray[np.int64], samples: Samples
@@ -172,46 +183,67 @@ class CellTable:
             "plan": plan, **dict.fromkeys(_CACHES),
         }  # fmt: skip
 
-    def policy(self) -> Policy:
-        """Return the plan for the policy, using all samples.
+    def _judge(self) -> tuple[Basis | None, Floats]:
+        """Return the new `kept` and `earned`, now that episodes of a plan have been played.
 
-        Steps have the forms of the plan that is played: nobody has played those that it chose for
-        the next one. The plan is cached until samples are added or a plan for learning is made. It
+        The plan that was played is recommended from now on, unless it earned clearly less than
+        those recommended before it. What a model promises is no evidence here: a plan that is bad
+        is one whose model is wrong. If nobody played the plan, as in learning from a log, there is
+        nothing to compare, and what is recommended uses all that is known.
+        """
+        core = self.core[0]
+        plays, mean, squares = (float(core[name]) for name in ("plays", "earned", "squares"))
+        if not plays:
+            return None, self.earned
+        kept, n = self.kept, int(core["n_planned"])
+        if kept is not None and kept.n_samples < OLD * n:
+            kept = None  # what it earned is long ago
+        before, usual, variance = self.earned.tolist() if kept else (0.0, 0.0, 0.0)
+        before = min(before, layout.USUAL * float(core["n_episodes"]))
+        total, away = before + plays, mean - usual
+        spread = (before * variance + squares + before * plays / total * away**2) / total
+        error = math.sqrt(spread * (1.0 / plays + 1.0 / before)) if before else math.inf
+        if kept is not None and away < -WORSE * error:
+            return kept, self.earned
+        played = Basis(self.grid, self.widths, self.played_apart, n)
+        return played, np.array([total, usual + away * plays / total, spread])
+
+    def policy(self) -> Policy:
+        """Return the recommended plan.
+
+        It is made without the bonus for exploring, from what the plan `kept` was made of. If none
+        is kept, it is made from all samples, with the step forms of the current plan. Reading it
         does not affect learning.
         """
-        key, found = (self.n_samples, self.n_plans), self._policy
+        basis = self.kept or Basis(self.grid, self.widths, self.played_apart, self.n_samples)
+        key, found = (basis.n_samples, self.n_plans), self._policy
         if found is None or found.key != key:
-            cells, forms, n = self.cells, self.played_apart, key[0]
-            plan, counts = call_in_thread(
-                lambda: (self._plan_policy(n, cells, forms), self._counts(n, *cells[1:3]))
-            )
+            cells = self.cells._replace(grid=basis.grid)
+            plan = call_in_thread(lambda: self._plan_policy(basis, cells))
             cells = cells._replace(plan=plan)
-            found = self._policy = Policy(key, plan, counts, cells, pack_cells(cells))
+            found = self._policy = Policy(key, plan, cells, pack_cells(cells))
         return found
 
-    def _plan_policy(self, n: int, cells: Cells, forms: NDArray[np.int64]) -> Plan:
-        """Return the plan for the policy from the first n samples, with these forms of steps."""
-        core, samples, grid = cells[:3]
+    def _plan_policy(self, basis: Basis, cells: Cells) -> Plan:
+        """Return the plan for the policy that is made of `basis`."""
+        grid, widths, apart, n = basis
         plan = self._new_plan(grid)
-        make_plan(core, samples, n, grid, self.widths, forms, plan, False)
+        make_plan(cells.core, cells.samples, n, grid, widths, apart, plan, False)
         return plan
+
+    def counts(self) -> Floats:
+        """Return how many samples are in each cell of the recommended plan: [horizon, n_cells]."""
+        key, found = (self.n_samples, self.n_plans), self._counted
+        if found is None or found[0] != key:
+            grid, samples = self.policy().grid, self.samples
+            found = key, call_in_thread(lambda: self._counts(key[0], samples, grid))
+            self._counted = found
+        return found[1]
 
     @property
     def n_plans(self) -> int:
         """Number of plans for learning so far."""
         return int(self.core["n_plans"][0])
-
-    def settled_policy(self) -> Plan:
-        """Return the plan for the policy from the samples of the latest plan for learning.
-
-        Unlike `policy`, it ignores samples added since then. It changes only when a plan for
-        learning is made, and it is the same after saving and loading.
-        """
-        key, found = self.n_plans, self._settled
-        if found is None or found[0] != key:
-            n, cells, forms = int(self.core["n_planned"][0]), self.cells, self.apart
-            found = self._settled = key, call_in_thread(lambda: self._plan_policy(n, cells, forms))
-        return found[1]
 
     def _counts(self, n: int, samples: Samples, grid: Grid) -> Floats:
         """Return how many of the first n samples are in each cell: [horizon, n_cells]."""
@@ -248,6 +280,32 @@ class CellTable:
                 if math.prod(bins.tolist()) > most:
                     bins[j] = fewer
         return bins, _even_edges(bins, self.units)
+
+    def start_value(self, grid: Grid, plan: Plan, n: int) -> tuple[float, float]:
+        """Return (mean value of the start states, bonus of an episode) of a plan from n samples.
+
+        The bonus is the square root of the sum, over the steps, of the squared mean bonus of a
+        step: errors of different steps are nearly independent. Without samples of step 0, the
+        value is infinite.
+        """
+        steps, places = self.samples.steps[:n], self.samples.places[:n]
+        weights = self.samples.numbers[:n, WEIGHT]
+        if not (steps == 0).any():
+            return math.inf, 0.0
+        cells = np.zeros(n, np.int64)
+        for j in range(self.axes.n_state):
+            cells = cells * int(grid.bins[j]) + grid.bin_of[j, places[:, j]]
+
+        def mean(numbers: Floats, step: int) -> float:
+            """Return the mean of `numbers` over the states of a step, at their best actions."""
+            here = steps == step
+            best = plan.best[step][cells[here]]
+            found = numbers[step].reshape(plan.best.shape[1], -1)[cells[here], best]
+            return float(np.average(found, weights=weights[here]))
+
+        seen = [step for step in range(len(plan.q)) if (steps == step).any()]
+        bonuses = [mean(plan.bonus, step) for step in seen]
+        return mean(plan.q, 0), float(np.sqrt(np.sum(np.square(bonuses))))
 
     def _first_grid(self) -> Grid:
         """Return the grid before any sample: a bin per category, and one bin on each other axis."""
@@ -307,8 +365,8 @@ class CellTable:
 
     def view(self, step: int) -> Partition:
         """Return the cells of a step in the environment's units."""
-        axes, grid = self.axes, self.grid
-        plan, counts = self.policy()[1:3]
+        axes, policy = self.axes, self.policy()
+        grid, plan = policy.grid, policy.plan
         indices = np.indices(grid.bins.tolist()).reshape(len(axes), -1)
         columns = range(len(axes))
         first = np.column_stack([grid.edges[j, indices[j]] for j in columns])
@@ -319,7 +377,7 @@ class CellTable:
             low=corners(axes, low),
             high=corners(axes, high),
             q_value=plan.q[step].copy(),
-            n_visits=counts[step].astype(np.int64),
+            n_visits=self.counts()[step].astype(np.int64),
             depth=n_thirds.max(axis=1),
             radius=lengths(axes.table, low, high).max(axis=1),
             names=tuple(axes.names),
@@ -335,6 +393,7 @@ class CellTable:
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the arrays to save: all that learning changes."""
         n = self.n_samples
+        kept = {} if self.kept is None else stored_basis(self.kept)
         return {
             "core": self.core,
             "steps": self.samples.steps[:n],
@@ -350,6 +409,8 @@ class CellTable:
             "bonus": self.plan.bonus,
             "way": self.plan.way,
             "played": self.plan.played,
+            "earned": self.earned,
+            **kept,
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,25 @@ from zooming.kernels.plan_layout import CORE, MEAN_REWARD, SPREAD, WEIGHT, Grid,
 if TYPE_CHECKING:
     from zooming.partitions.cells import CellTable
 
+KEPT = "kept_"  # prefix of the arrays of a `Basis`
 MOST_WEIGHT = 2.0**53  # transitions in a file; beyond it, numbers of them are not exact
+
+
+class Basis(NamedTuple):
+    """What a plan is made of: a grid, bandwidths, step forms, and the first rows of the samples."""
+
+    grid: Grid
+    widths: Any
+    apart: Any
+    n_samples: int
+
+
+def stored_basis(basis: Basis) -> dict[str, NDArray[Any]]:
+    """Return the arrays to save of a basis."""
+    grid, widths, apart, n = basis
+    parts = {"bins": grid.bins, "edges": grid.edges, "centers": grid.centers}
+    parts |= {"widths": widths, "apart": apart, "samples": np.array([n])}
+    return {KEPT + name: part for name, part in parts.items()}
 
 
 def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
@@ -33,17 +51,22 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
         check_form(name, one, np.empty((n, *part.shape[1:]), part.dtype))
     check_samples(core, given, table.units, len(table.axes))
     check_returns(core)
-    check_form("widths", arrays["widths"], table.widths)
-    # Older files have no "played_apart".
-    forms = {"apart": arrays["apart"], "played_apart": arrays.get("played_apart", arrays["apart"])}
-    for name, form in forms.items():
-        check_form(name, form, table.apart)
-        if not np.isin(form, (layout.ALIKE, layout.ALONE, layout.CORRECTED)).all():
-            raise ValueError("the form of a step is unknown")
-    bins, edges = arrays["bins"], arrays["edges"]
-    check_bins(bins, edges, table.units, 3 * max(layout.MOST_CELLS, table.n_categories))
-    grid = Grid(*make_grid(table.kinds, table.units, bins.copy(), edges.copy(), table.axes.n_state))
-    restore_centers(grid, arrays["centers"])
+    # Older files lack "played_apart", "earned" and the arrays of a plan that is kept.
+    forms = arrays.get("played_apart", arrays["apart"])
+    basis = restore_basis(table, arrays, "", forms, n)
+    check_forms(table, arrays["apart"])
+    kept = None
+    if KEPT + "bins" in arrays:
+        n_kept = arrays[KEPT + "samples"]
+        check_form(KEPT + "samples", n_kept, np.zeros(1, np.int64))
+        kept = restore_basis(table, arrays, KEPT, arrays[KEPT + "apart"], int(n_kept[0]))
+        if not 0 < kept.n_samples <= n:
+            raise ValueError(f"the plan kept was made of {kept.n_samples} of {n} samples")
+    earned = arrays.get("earned", np.zeros(3))
+    check_form("earned", earned, np.zeros(3))
+    if min(earned[0], earned[2]) < 0.0:
+        raise ValueError("what recommended plans earned is invalid")
+    grid = basis.grid
     wanted = len(arrays["apart"][0]), math.prod(grid.bins.tolist())
     if arrays["q"].shape != wanted:  # before memory is asked for
         raise ValueError(f"q is {arrays['q'].dtype} {arrays['q'].shape}, not float64 {wanted}")
@@ -51,16 +74,37 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
     for name in ("q", "bonus", "way", "played"):
         check_form(name, arrays[name], getattr(plan, name))
         getattr(plan, name)[:] = arrays[name]
-    values: dict[str, Any] = {"core": core, "widths": arrays["widths"].copy(), "grid": grid}
-    values |= {name: form.copy() for name, form in forms.items()}
+    values: dict[str, Any] = {"core": core, "widths": basis.widths, "grid": grid}
+    values |= {"apart": arrays["apart"].copy(), "played_apart": basis.apart}
+    values |= {"kept": kept, "earned": earned.copy()}
     samples = Samples(*(part.copy() for part in given))
     counts = table._counts(int(core["n_planned"][0]), samples, grid)
     is_apart = values["apart"][0] != layout.ALIKE
     plan.visits[:] = np.where(is_apart[:, None], counts, counts[~is_apart].sum(axis=0))
     total = (plan.q + plan.bonus).reshape(*plan.best.shape, -1)
     plan.best[:] = total.argmax(axis=2)
-    caches = dict.fromkeys(("_handle", "_policy", "_settled"))
+    caches = dict.fromkeys(("_handle", "_policy", "_counted"))
     return {**values, "samples": samples, "plan": plan, **caches}
+
+
+def restore_basis(
+    table: CellTable, arrays: dict[str, NDArray[Any]], prefix: str, apart: NDArray[Any], n: int
+) -> Basis:
+    """Return the grid, bandwidths and forms of a plan. Raise ValueError if they are invalid."""
+    widths, bins, edges = (arrays[prefix + name] for name in ("widths", "bins", "edges"))
+    check_form(prefix + "widths", widths, table.widths)
+    check_forms(table, apart)
+    check_bins(bins, edges, table.units, 3 * max(layout.MOST_CELLS, table.n_categories))
+    grid = Grid(*make_grid(table.kinds, table.units, bins.copy(), edges.copy(), table.axes.n_state))
+    restore_centers(grid, arrays[prefix + "centers"])
+    return Basis(grid, widths.copy(), apart.copy(), n)
+
+
+def check_forms(table: CellTable, apart: NDArray[Any]) -> None:
+    """Raise ValueError if the form of a step is invalid."""
+    check_form("apart", apart, table.apart)
+    if not np.isin(apart, (layout.ALIKE, layout.ALONE, layout.CORRECTED)).all():
+        raise ValueError("the form of a step is unknown")
 
 
 def check_form(name: str, given: NDArray[Any], wanted: NDArray[Any]) -> None:
