@@ -6,7 +6,7 @@ the same problems with other numbers, by which nothing was chosen; `--summary` p
 each agent from what is there. Problems are in `problem_sets.py`. Agents are `Auto`, `Planner`,
 `TreeQ`, `AdaptiveQ`, the paper's form of `AdaptiveQ` with the best of eight bonuses for each
 problem ("published"), and the rule that practitioners use, whose numbers are searched by CMA-ES
-("rule-search", see docs/rivals.md).
+("rule-search", see docs/lab/rivals.md).
 
 Percent is 100 (V - V_random) / (V* - V_random) of the final policy, on 1,000 episodes that differ
 from seed to seed. Regret is K V* minus the sum of returns, in units of V* - V_random. V* is that of

@@ -25,7 +25,7 @@ from zooming.agents.tree_q import TreeQ
 from zooming.agents.trials import FIRST_TRIAL, begin_trial, check_cut, check_trial, end_trial
 from zooming.validation import LARGEST_REWARD, SMALLEST_SPAN, check_int, check_range
 
-# (shared, slope) of each tree, see `TreeQ`. Two and four trees were worse, see docs/research.md.
+# (shared, slope) of each tree, see `TreeQ`. Two and four trees were worse: docs/lab/research.md.
 TREES = ((True, 0.0), (True, 0.6), (False, 0.6))
 PILOT = 5  # episodes that the planner plays first: the trees learn the scale of rewards from them
 FAR = 1e9  # the trees accept rewards up to FAR times the largest one seen, if no range is known

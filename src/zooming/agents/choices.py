@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zooming.agents.status import plain, plus_minus
 from zooming.validation import Floats
 
-# docs/research.md says what the experiments behind these constants taught.
+# docs/lab/research.md says what the experiments behind these constants taught.
 BLOCK = 0.05  # share of the episodes so far that the chosen agent plays before the next choice
 FORCED = 0.3  # every agent plays at least FORCED sqrt(episodes) episodes
 FIRST = 0.5  # the first agent at least FIRST sqrt(episodes): it is stuck less often than others

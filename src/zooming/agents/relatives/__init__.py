@@ -1,1 +1,1 @@
-"""Agents of other papers that also discretize the state-action space. See docs/relatives.md."""
+"""Agents of other papers that also discretize the state-action space. See docs/lab/relatives.md."""

@@ -19,8 +19,9 @@ class AdaptiveMB(ModelLearner):
 
     A ball counts next states on a grid that is as fine as the ball. A ball of depth l has side
     2^-l. With d state axes it is split at `split_factor` 2^((d + 2) l) visits, for d > 2 at
-    `split_factor` 2^(d l). `docs/relatives.md` has the definition, and says where it differs from
-    the program of the paper's authors, which counts next states on the partition of the next step.
+    `split_factor` 2^(d l). `docs/lab/relatives.md` has the definition, and says where it
+    differs from the program of the paper's authors, which counts next states on the partition of
+    the next step.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ class AdaptiveMB(ModelLearner):
     def as_published(cls, env: Any, bonus: float | bonuses.Bonus, **options: Any) -> AdaptiveMB:
         """Return the agent in the paper's form: monotone, capped by H, actions uniform in the ball.
 
-        It is not the authors' program, see `docs/relatives.md`.
+        It is not the authors' program, see `docs/lab/relatives.md`.
 
         Parameters
         ----------

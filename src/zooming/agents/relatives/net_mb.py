@@ -19,7 +19,7 @@ class NetMB(ModelLearner, NetQ):
     """Model rewards and next cells on a fixed net, and plan with a bonus: UCBVI on the net.
 
     For every cell of states and actions, the agent counts which cells of states followed.
-    `docs/relatives.md` has the definition.
+    `docs/lab/relatives.md` has the definition.
 
     Parameters
     ----------

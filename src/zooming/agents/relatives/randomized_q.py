@@ -23,7 +23,7 @@ class RandomizedQ(QLearner):
     A ball has several copies of Q. Each visit moves every copy towards reward + V(x') with a random
     weight of its own. The visits of a ball form stages of H, (1 + 1/H) H, (1 + 1/H)^2 H, ...
     visits. When a stage ends, Q becomes the largest copy, and the copies restart at the largest
-    possible return. `docs/relatives.md` has the definition.
+    possible return. `docs/lab/relatives.md` has the definition.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ class SinglePartitionQ(QLearner):
     rewards. If the mean return of the evaluations is at least the best so far, the agent keeps a
     copy of its table, and the temperature is reset to its first value. Otherwise the temperature
     grows. After `patience` training episodes that had a split but brought no improvement, the agent
-    goes back to its copy. `docs/relatives.md` has the definition. Nothing is proved about this
+    goes back to its copy. `docs/lab/relatives.md` has the definition. Nothing is proved about this
     agent.
 
     `predict`, `value`, `q_value`, `visits` and `partition` read the copy. The policy does not

@@ -1,1 +1,1 @@
-"""Adapters that run methods and libraries people use today as agents. See docs/rivals.md."""
+"""Adapters that run methods and libraries people use today as agents. See docs/lab/rivals.md."""
