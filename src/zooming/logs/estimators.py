@@ -108,11 +108,11 @@ class Answer:
         """
         one = np.ones((len(self.some), 1))
         middle, few, many = (self.model.values(one, k)[0].mean() for k in (1.0, *fitted.WIDTHS))
-        return abs(few - middle) > max(spread, SETTLED * self._growth() * abs(many - middle))
+        return bool(abs(few - middle) > max(spread, SETTLED * self._growth() * abs(many - middle)))
 
     def _growth(self) -> float:
         """Return how much narrower a neighborhood of half as many points is: 2^(-1/d)."""
-        return 0.5 ** (1.0 / max(1, int((self.played.kinds != CATEGORICAL).sum())))
+        return float(0.5 ** (1.0 / max(1, int((self.played.kinds != CATEGORICAL).sum()))))
 
     def _bias(self, means: Floats, others: list[float]) -> float:
         """Return how far a regression may be off, from those on half and twice as many neighbors.
