@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from zooming.agents.files import write_atomically
-from zooming.study.problems import agents_named
+from zooming.agents.files.container import write_atomically
+from zooming.lab.study.problems import agents_named
 
 NOISE = 0.1
 RIVAL = "pyxab:VHCT"

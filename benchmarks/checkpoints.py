@@ -25,7 +25,7 @@ import numpy as np
 import zooming
 from learning import bounds
 from problem_sets import OPERATIONS
-from zooming.agents.files import write_atomically
+from zooming.agents.files.container import write_atomically
 
 CHECKPOINTS = np.geomspace(100, 5000, 20).round().astype(int).tolist()
 ENOUGH = 0.9  # of the best percentage at an earlier checkpoint; less is a collapse

@@ -29,8 +29,8 @@ import numpy as np
 
 import zooming
 from problem_sets import PROBLEMS, SETS
-from zooming.agents.files import write_atomically
-from zooming.study.problems import agents_named
+from zooming.agents.files.container import write_atomically
+from zooming.lab.study.problems import agents_named
 
 RULE = "rule-search"
 AGENTS = ("Auto", "Planner", "TreeQ", "AdaptiveQ", "published", RULE)

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from reference import ReferenceQ
-from zooming.app import bench
+from zooming.lab import bench
 
 REFERENCE_SECONDS = 4.0  # time limit of the reference, over all rounds
 ROUNDS = 3  # reference and fused driver alternate, so that load on the machine affects both

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zooming.agents.files import write_atomically
+from zooming.agents.files.container import write_atomically
 
 
 class Store:

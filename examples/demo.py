@@ -13,7 +13,7 @@ import numpy as np
 
 import zooming
 from zooming import plots
-from zooming.study.rivals.registry import RIVALS
+from zooming.lab.rivals.registry import RIVALS
 
 EPISODES, STEP = 500, 3
 OUT = Path("out/demo.png")

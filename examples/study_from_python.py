@@ -25,7 +25,7 @@ def main(episodes: int = 2_000, seeds: int = 20) -> None:
             f"regret {row.regret.mean:6.1f}"
         )
 
-    runs = plots.read_study(FOLDER, "ambulance-beta-0.25")
+    runs = zooming.read_study(FOLDER, "ambulance-beta-0.25")
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
     plots.learning_curves(runs, axes[0])
     plots.regret(runs, axes[1])

@@ -37,7 +37,7 @@ def in_this_process():
 
     Yield the function that starts workers; `workers` puts it back.
     """
-    from zooming.study import engines
+    from zooming.lab.study import engines
 
     def compute(chunks, n_workers):
         for chunk in chunks:
@@ -52,7 +52,7 @@ def in_this_process():
 @pytest.fixture
 def workers(in_this_process, monkeypatch):
     """Compute the chunks of studies in worker processes, as users do."""
-    from zooming.study import engines
+    from zooming.lab.study import engines
 
     monkeypatch.setattr(engines, "_local", in_this_process)
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import zooming
-from zooming.agents.replay import Transitions
+from zooming.agents.training.replay import Transitions
 from zooming.kernels import IS_JIT_DISABLED
 from zooming.testing.tools import knowledge
 

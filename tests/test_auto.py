@@ -6,12 +6,12 @@ import pytest
 
 import zooming
 from helpers import Boxes, Chance, Drift, box, knowledge, same_history
-from zooming.agents import auto, trials
-from zooming.agents.auto import PILOT, TREES
-from zooming.agents.ceilings import ceiling
-from zooming.agents.replay import Transitions, kept_transitions, update_each
-from zooming.agents.status import Status, plain, plus_minus
-from zooming.agents.trend import Trend
+from zooming.agents.auto import auto
+from zooming.agents.auto import auto as trials
+from zooming.agents.auto.auto import PILOT, TREES
+from zooming.agents.auto.trend import Trend, ceiling
+from zooming.agents.base.status import Status, plain, plus_minus
+from zooming.agents.training.replay import Transitions, kept_transitions, update_each
 from zooming.kernels import IS_JIT_DISABLED
 
 pytestmark = pytest.mark.kernels
@@ -258,7 +258,7 @@ def test_a_file_with_a_trial_of_no_shared_tree_is_refused(number):
 def test_a_new_tree_is_tried_while_the_planner_leads_without_noise(monkeypatch):
     monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
     monkeypatch.setattr(trials, "TRIAL", 20)
-    monkeypatch.setattr("zooming.agents.choices.Choice.leader", lambda self, prior=0.0: 0)
+    monkeypatch.setattr("zooming.agents.auto.choices.Choice.leader", lambda self, prior=0.0: 0)
     agent = zooming.Auto(oil(), seed=0)
     agent.learn(75)
     assert agent._on_trial == 1

@@ -19,7 +19,7 @@ import relatives
 import speed
 import zooming
 from helpers import play_alike
-from zooming.app import bench
+from zooming.lab import bench
 
 
 def test_the_examples_of_the_reference_are_true():

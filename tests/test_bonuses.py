@@ -14,8 +14,8 @@ from oracles import Tables, UcbH, agreeing, unit_env
 from reference import ReferenceQ
 from references import ReferenceWidthQ
 from zooming import bonuses, kernels, metrics
-from zooming.agents import seeds
-from zooming.agents.table_policy import row_at
+from zooming.agents.base import seeds
+from zooming.agents.tables.q_learner import row_at
 from zooming.bonuses import Bernstein, Doubling, Exact, Scaled, Theory
 
 pytestmark = pytest.mark.plain

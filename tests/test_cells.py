@@ -10,9 +10,8 @@ import pytest
 
 import zooming
 from helpers import Boxes, box, knowledge
-from zooming.kernels.plan_layout import CATEGORIES, ORDERED, SMOOTH, UNITS
-from zooming.partitions.cells import CellTable
-from zooming.partitions.condensing import condense, join, number_rows
+from zooming.kernels.plans.layout import CATEGORIES, ORDERED, SMOOTH, UNITS
+from zooming.partitions.cells import CellTable, condense, join, number_rows
 
 pytestmark = pytest.mark.plain
 THREE, TWO = gym.spaces.Discrete(3), gym.spaces.Discrete(2)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import zooming
 from helpers import AGENTS, KINDS, LEARNERS, Boxes, Chance, Drift, box, knowledge, same_history
-from zooming.agents import files
+from zooming.agents.files import container as files
 
 PROBLEMS = {
     "oil": lambda: gym.make("zooming/Oil-v0", sharpness=10.0),

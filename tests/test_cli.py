@@ -12,8 +12,8 @@ import pytest
 
 import zooming
 from zooming.app import cli
-from zooming.app.run import numbers_from
-from zooming.study.problems import agents_named
+from zooming.lab.study.problems import agents_named
+from zooming.lab.study.run_command import numbers_from
 
 RUN = ["run", "oil-laplace-1", "--out", "OUT"]
 TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]

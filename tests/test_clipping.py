@@ -10,7 +10,7 @@ import pytest
 
 import zooming
 from helpers import AGENTS, KINDS, Drift, box, knowledge, same_history
-from zooming.agents import files
+from zooming.agents.files import container as files
 from zooming.bonuses import Doubling, Theory
 
 
@@ -264,9 +264,9 @@ def test_what_is_neither_refuse_nor_clip_is_refused():
 
 
 def test_a_study_takes_it_as_a_setting_and_reports_the_count(tmp_path, capsys):
-    from zooming.app.report.collect import collect
-    from zooming.app.study_tables import show
-    from zooming.study.problems import Problem
+    from zooming.lab.report.collect import collect
+    from zooming.lab.study.problems import Problem
+    from zooming.lab.study_tables import show
 
     problem = Problem(
         "four", "zooming/Ambulance-v0", {"n_ambulances": 4, "horizon": 2}

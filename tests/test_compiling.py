@@ -16,14 +16,15 @@ import pytest
 
 import zooming
 from zooming.app import cli
-from zooming.kernels import numba_parts, watching
+from zooming.kernels import watching
+from zooming.kernels.loop import numba_parts
 
 ROOT = Path(__file__).parent.parent
 
 SCRIPT = """
 import numpy as np
 from zooming import kernels
-from zooming.kernels.points import play_value
+from zooming.kernels.boxes.points import play_value
 axes = np.zeros((1, 5))
 axes[0, kernels.ATOMS] = 8
 for _ in range(2):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import zooming
 from helpers import OPTIONS, knowledge, stock_env
 from zooming import kernels
-from zooming.agents import seeds, stepping
+from zooming.agents.base import seeds
+from zooming.agents.training import drivers as stepping
 
 pytestmark = pytest.mark.kernels
 

@@ -12,8 +12,7 @@ import zooming
 from helpers import Boxes, Drift, box, knowledge
 from zooming.app import cli
 from zooming.export.evidence import gather
-from zooming.export.regions import Regions, merge, policy_regions
-from zooming.export.simplify import simplify
+from zooming.export.regions import Regions, merge, policy_regions, simplify
 
 
 def learned(kind):

@@ -16,9 +16,9 @@ import pytest
 
 import zooming
 from helpers import Boxes, box
-from zooming.export import sql_grid
-from zooming.export.decision_tree import DecisionTree, decision_tree
+from zooming.export.tree import DecisionTree, decision_tree
 from zooming.export.write import policy_form
+from zooming.export.writers import sql as sql_grid
 
 MANY, FEW = 30_000, 3_000  # random states; the states around every border are among them
 

@@ -28,8 +28,9 @@ from hypothesis.extra import numpy as hnp
 import zooming
 from helpers import AGENTS, KINDS, Boxes, knowledge
 from zooming import kernels
-from zooming.agents import files
-from zooming.kernels import ACTIVE, BALL, STORED_BALL, boxes
+from zooming.agents.files import container as files
+from zooming.kernels import ACTIVE, BALL, STORED_BALL
+from zooming.kernels.boxes import select as boxes
 from zooming.partitions.boxes import BoxTable
 from zooming.partitions.faults import lengths
 

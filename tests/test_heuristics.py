@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import zooming
-from zooming.kernels import heuristics
+from zooming.kernels.loop import heuristics
 
 pytestmark = pytest.mark.plain
 

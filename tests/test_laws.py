@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import zooming
-from zooming.kernels.laws import draw_index, fill_poisson, normalize
+from zooming.kernels.solve.laws import draw_index, fill_poisson, normalize
 
 pytestmark = pytest.mark.kernels
 

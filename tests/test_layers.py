@@ -21,8 +21,9 @@ ROOMS = (  # from the ground up; rooms of one floor do not know each other
     ("partitions",),
     ("agents",),
     ("analysis",),
-    ("testing", "callbacks", "study"),
+    ("testing", "callbacks"),
     ("plots", "export", "logs"),
+    ("lab",),
     ("methods",),
     ("zooming",),
     ("app",),
@@ -38,7 +39,7 @@ def modules():
 
 
 def room(name):
-    """The room of a dotted name: zooming.agents.net_q is in agents, the package itself is the
+    """The room of a dotted name: zooming.agents.heuristics is in agents, the package itself is the
     room zooming."""
     parts = [part for part in name.split(".") if part != "__init__"]
     return parts[1] if len(parts) > 1 else "zooming"
@@ -124,21 +125,21 @@ def test_every_method_of_an_upper_room_is_declared_below_and_found():
 @pytest.mark.parametrize(
     ("name", "source"),
     [
-        ("zooming.kernels.layout", "from zooming.app.report import page"),
-        ("zooming.kernels.layout", "def later():\n    from zooming.app.report import page"),
-        ("zooming.agents.history", "def plot():\n    from zooming import plots"),
-        ("zooming.agents.history", "import zooming"),
-        ("zooming.agents.net_q", "def act():\n    import zooming"),
-        ("zooming.study.store", "import zooming.plots.curves as curves"),
+        ("zooming.kernels.boxes.layout", "from zooming.lab.report import page"),
+        ("zooming.kernels.boxes.layout", "def later():\n    from zooming.lab.report import page"),
+        ("zooming.agents.training.history", "def plot():\n    from zooming import plots"),
+        ("zooming.agents.training.history", "import zooming"),
+        ("zooming.agents.tables.net_q", "def act():\n    import zooming"),
+        ("zooming.lab.study.store", "import zooming.plots.curves as curves"),
         ("zooming.envs.oil", "from zooming.metrics import L1"),
-        ("zooming.kernels.jit", "importlib.import_module('zooming.app.report')"),
-        ("zooming.kernels.jit", "def later():\n    import_module(name='zooming.app.report')"),
-        ("zooming.kernels.jit", "import_module(f'zooming.{room}')"),
-        ("zooming.kernels.jit", "__import__('zooming.app.report')"),
-        ("zooming.kernels.jit", "__import__('zooming')"),
-        ("zooming.agents.net_q", "if TYPE_CHECKING:\n    pass\nelse:\n    import zooming"),
+        ("zooming.kernels.loop.jit", "importlib.import_module('zooming.lab.report')"),
+        ("zooming.kernels.loop.jit", "def later():\n    import_module(name='zooming.lab.report')"),
+        ("zooming.kernels.loop.jit", "import_module(f'zooming.{room}')"),
+        ("zooming.kernels.loop.jit", "__import__('zooming.lab.report')"),
+        ("zooming.kernels.loop.jit", "__import__('zooming')"),
+        ("zooming.agents.tables.net_q", "if TYPE_CHECKING:\n    pass\nelse:\n    import zooming"),
         (
-            "zooming.agents.net_q",
+            "zooming.agents.tables.net_q",
             "if TYPE_CHECKING:\n    pass\nelif True:\n    from zooming.app import cli",
         ),
     ],
@@ -160,7 +161,7 @@ def test_an_import_that_goes_up_is_found(name, source):
     ],
 )
 def test_an_import_that_goes_down_or_never_runs_is_allowed(source):
-    assert not upward("zooming.kernels.jit", source)
+    assert not upward("zooming.kernels.loop.jit", source)
 
 
 def test_the_architecture_page_has_these_floors():
@@ -170,13 +171,58 @@ def test_the_architecture_page_has_these_floors():
     assert floors == dict(enumerate(ROOMS))
 
 
-def test_a_base_name_is_used_once_except_for_compiled_halves():
-    named = {}
+def test_a_folder_has_at_most_fourteen_modules():
+    folders = {}
     for path in modules().values():
         if path.stem != "__init__":
-            named.setdefault(path.stem, []).append(path.parent.name)
-    twice = {name: folders for name, folders in named.items() if len(folders) > 1}
-    assert all(len(folders) == 2 and "kernels" in folders for folders in twice.values()), twice
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    listed = re.search(r"A file has its own base name.*?\((.*?)\)", page, re.S)
-    assert set(re.findall(r"`(\w+)`", listed[1])) == set(twice)
+            folders.setdefault(path.parent, []).append(path.stem)
+    assert not {folder: names for folder, names in folders.items() if len(names) > 14}
+
+
+def graph():
+    """{module: modules of the package that it imports}, lazy imports included."""
+    known = {name.removesuffix(".__init__"): path for name, path in modules().items()}
+    found = {}
+    for name, path in known.items():
+        found[name] = set()
+        for target, _ in imported_names(path.read_text()):
+            while target and target not in known:
+                target = target.rpartition(".")[0]
+            if target and target != name:
+                found[name].add(target)
+    return found
+
+
+def imported_names(source):
+    """As `imported`, with `from package import module` as the module."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("zooming."):
+            yield from ((f"{node.module}.{alias.name}", None) for alias in node.names)
+    yield from imported(source)
+
+
+def cycle(edges):
+    """Return a cycle of a graph as a list of its nodes, or None."""
+    done, path = set(), []
+
+    def visit(node):
+        if node in path:
+            return path[path.index(node) :]
+        if node in done:
+            return None
+        path.append(node)
+        for target in sorted(edges.get(node, ())):
+            if (found := visit(target)) is not None:
+                return found
+        path.pop()
+        done.add(node)
+        return None
+
+    return next((found for node in sorted(edges) if (found := visit(node))), None)
+
+
+def test_no_import_closes_a_cycle_by_any_spelling():
+    edges = graph()
+    assert cycle(edges) is None
+    mutant = {**edges, "zooming.agents.base.agent": {"zooming.agents.auto.auto"}}
+    assert "zooming.agents.auto.auto" in cycle(mutant)

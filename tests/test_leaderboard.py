@@ -11,19 +11,18 @@ import polars as pl
 import pytest
 
 import zooming
-from zooming.agents import seeds
-from zooming.analysis.sampling import sample_value
+from zooming.agents.base import seeds
 from zooming.app import cli
-from zooming.app.leaderboard import leaderboard_command as command
-from zooming.app.leaderboard import plan
-from zooming.app.leaderboard.compare import losses, standings
-from zooming.app.leaderboard.leaderboard_page import render
-from zooming.app.leaderboard.measures import Result, Scale, episodes_to
-from zooming.app.leaderboard.tables import say_libraries
 from zooming.errors import ConfigurationError
-from zooming.study import engines
-from zooming.study.problems import AGENTS
-from zooming.study.store import Store
+from zooming.lab.leaderboard import command, plan
+from zooming.lab.leaderboard.compare import losses, standings
+from zooming.lab.leaderboard.measures import Result, Scale, episodes_to
+from zooming.lab.leaderboard.page import render
+from zooming.lab.leaderboard.tables import say_libraries
+from zooming.lab.study import engines
+from zooming.lab.study.chunks import sample_value
+from zooming.lab.study.problems import AGENTS
+from zooming.lab.study.store import Store
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
 PROBLEMS = ["bidding", "graph-ambulance"]

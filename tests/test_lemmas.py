@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import zooming
 from helpers import Boxes, box
 from zooming import bonuses, theory
-from zooming.agents.table_policy import row_at
+from zooming.agents.tables.q_learner import row_at
 
 CALLS = (0.2, 0.9)
 MEAN = sum(CALLS) / 2

@@ -13,7 +13,7 @@ import pytest
 
 import zooming
 from helpers import Boxes, box, knowledge
-from zooming.agents.replay import Transitions
+from zooming.agents.training.replay import Transitions
 from zooming.errors import LibraryError
 from zooming.logs import learn, reading
 

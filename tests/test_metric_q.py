@@ -17,7 +17,7 @@ from helpers import Boxes, knowledge, same_history
 from oracles import Brute, shown
 from zooming import bonuses, metrics
 from zooming.errors import CheckpointError, ConfigurationError, TransitionError
-from zooming.kernels import balls
+from zooming.kernels.balls import balls
 from zooming.metrics.sides import Side
 
 pytestmark = pytest.mark.kernels
@@ -697,7 +697,8 @@ def test_too_many_pairs_are_refused_before_they_take_memory(monkeypatch):
 
 def test_too_fine_a_net_is_refused_before_any_distance_is_computed(monkeypatch):
     monkeypatch.setattr(
-        "zooming.kernels.distances.norms", lambda *arguments: pytest.fail("distances were computed")
+        "zooming.kernels.balls.distances.norms",
+        lambda *arguments: pytest.fail("distances were computed"),
     )
     for n, explanation in (
         (8000, "320,000,000 entries"),

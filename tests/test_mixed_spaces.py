@@ -16,8 +16,8 @@ from helpers import Boxes, box, knowledge
 from oracles import Tables, UcbH
 from references import ReferenceAxis, ReferenceMixedQ
 from zooming import kernels
+from zooming.agents.files.env import space_of
 from zooming.spaces.axes import Axes
-from zooming.spaces.stored_spaces import space_of
 
 pytestmark = pytest.mark.kernels
 

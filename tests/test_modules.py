@@ -11,12 +11,12 @@ import gymnasium as gym
 import pytest
 
 import zooming
-from zooming.agents import files
+from zooming.agents.files import container as files
 from zooming.app import cli
-from zooming.app.report.collect import collect
-from zooming.study import engines, modules
-from zooming.study.problems import Problem, problem_named
-from zooming.study.study import Study
+from zooming.lab.report.collect import collect
+from zooming.lab.study import engines, modules
+from zooming.lab.study.problems import Problem, problem_named
+from zooming.lab.study.study import Study
 
 SHOP = """
 import gymnasium as gym

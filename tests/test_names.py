@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 import zooming
-from zooming.agents import files
+from zooming.agents.files import container as files
 from zooming.app import cli
-from zooming.export.c_header import c_header
-from zooming.export.decision_tree import tree_of
 from zooming.export.forms import about, head_of
-from zooming.export.json_document import json_document
-from zooming.export.python_module import python_module
-from zooming.export.sql_query import WORDS, sql_query
+from zooming.export.tree import tree_of
+from zooming.export.writers.c_header import c_header
+from zooming.export.writers.json_document import json_document
+from zooming.export.writers.python_module import python_module
+from zooming.export.writers.sql import WORDS, sql_query
 from zooming.spaces.axes import Axes
 from zooming.spaces.names import column_names, printable, printable_names
 

@@ -9,8 +9,8 @@ import pytest
 import zooming
 from helpers import Boxes, box, knowledge, same_history
 from zooming import kernels
-from zooming.agents import files
-from zooming.kernels import boxes
+from zooming.agents.files import container as files
+from zooming.kernels.boxes import select as boxes
 
 pytestmark = pytest.mark.kernels
 

@@ -13,9 +13,9 @@ import pytest
 
 import zooming
 from zooming import notebook
-from zooming.agents.status import Status, plus_minus
+from zooming.agents.base.status import Status, plus_minus
+from zooming.lab.study.study import progress_line
 from zooming.progress import in_notebook
-from zooming.study.bars import progress_line
 
 EVIL = "<script>alert('x')</script> & \"co\""
 

@@ -9,8 +9,9 @@ import pytest
 
 import zooming
 from off_policy import Thermostat
-from zooming.agents.rules import Exploration
-from zooming.logs import fitted, weighting
+from zooming.agents.base.rules import Exploration
+from zooming.logs import estimators as weighting
+from zooming.logs import fitted
 
 METHODS = ("model", "importance", "doubly robust")
 

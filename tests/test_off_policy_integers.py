@@ -10,7 +10,7 @@ import pytest
 from gymnasium.wrappers import TimeLimit
 
 import zooming
-from zooming.logs.neighbors import Neighbors
+from zooming.logs.fitted import Neighbors
 
 METHODS = ("model", "importance", "doubly robust")
 HORIZON = 3

@@ -8,7 +8,7 @@ import pytest
 import zooming
 from oracles import AMBULANCE, OIL, SHIFTING, ambulance_optimum
 from zooming.envs.compiled import CompiledEnv
-from zooming.kernels import backups
+from zooming.kernels.solve import backups
 
 
 @pytest.mark.parametrize(("survey", "sharpness"), OIL)

@@ -13,7 +13,7 @@ import zooming
 from helpers import Boxes, knowledge
 from zooming import theory
 from zooming.analysis import pac
-from zooming.analysis.pac_bounds import episodes_needed, gap_bound
+from zooming.analysis.pac import episodes_needed, gap_bound
 from zooming.bonuses import Bernstein, Doubling, Exact, Theory
 
 

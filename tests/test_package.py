@@ -17,8 +17,9 @@ import yaml
 
 import zooming
 from zooming.analysis import solve
-from zooming.app import bench, cli
-from zooming.study import problems
+from zooming.app import cli
+from zooming.lab import bench
+from zooming.lab.study import problems
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))

@@ -12,7 +12,7 @@ from helpers import Boxes, knowledge
 from oracles import Brute, shown
 from zooming import metrics
 from zooming.errors import ConfigurationError
-from zooming.kernels import distances
+from zooming.kernels.balls import distances
 
 pytestmark = pytest.mark.kernels
 

@@ -10,8 +10,9 @@ import pytest
 
 import zooming
 from zooming.app import cli
-from zooming.app.paper import claims, fineness, quantities
-from zooming.app.paper.claims import (
+from zooming.lab.paper import claims, fineness
+from zooming.lab.paper import claims as quantities
+from zooming.lab.paper.claims import (
     AdaptiveBeats,
     EndsAhead,
     FewerBalls,
@@ -21,15 +22,15 @@ from zooming.app.paper.claims import (
     NetFallsShort,
     NobodyIsOptimal,
     SavesTime,
+    overall,
 )
-from zooming.app.paper.figures import FIGURES, figures_named
-from zooming.app.paper.fineness import FineAlongDiagonal, FineNear, FinestAt, FollowsOptimum
-from zooming.app.paper.overall import overall
-from zooming.app.paper.sweep import SCALES, Evidence, sweep
+from zooming.lab.paper.figures import FIGURES, figures_named
+from zooming.lab.paper.fineness import FineAlongDiagonal, FineNear, FinestAt, FollowsOptimum
+from zooming.lab.paper.sweep import SCALES, Evidence, sweep
+from zooming.lab.study.problems import PRESETS, AgentChoice
+from zooming.lab.study.stopping import lock
 from zooming.partitions.view import Partition
 from zooming.plots.curve_data import Runs
-from zooming.study.locks import lock
-from zooming.study.problems import PRESETS, AgentChoice
 
 
 @pytest.fixture(scope="module")

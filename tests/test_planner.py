@@ -10,24 +10,24 @@ import pytest
 
 import zooming
 from helpers import Boxes, Drift, box, knowledge, same_history
-from zooming.agents.replay import kept_transitions
-from zooming.kernels import (
-    IS_JIT_DISABLED,
-    cholesky,
+from zooming.agents.training.replay import kept_transitions
+from zooming.kernels import IS_JIT_DISABLED
+from zooming.kernels.plans import (
     drifts,
     exogenous,
     exploring,
     features,
-    plan_episodes,
-    plan_layout,
     planning,
-    repeats,
     smoothing,
     step_models,
     trends,
 )
-from zooming.kernels.grids import center_states, cut_axis, lay_grid, make_grid, sort_by_step
-from zooming.kernels.plan_layout import (
+from zooming.kernels.plans import layout as plan_layout
+from zooming.kernels.plans import planning as repeats
+from zooming.kernels.plans import play as plan_episodes
+from zooming.kernels.plans import trends as cholesky
+from zooming.kernels.plans.grids import center_states, cut_axis, lay_grid, make_grid, sort_by_step
+from zooming.kernels.plans.layout import (
     ALIKE,
     CATEGORIES,
     CORRECTED,

@@ -15,7 +15,7 @@ from helpers import Boxes
 from zooming import metrics, plots
 from zooming.analysis.intervals import mean_interval
 from zooming.partitions.view import Partition
-from zooming.plots.groups import bin_edges
+from zooming.plots.curves import bin_edges
 from zooming.plots.look import LINES, MARKERS
 
 
@@ -284,7 +284,7 @@ def taught(kind, n_state):
 @pytest.mark.parametrize("at_once", [20_000, 7])
 @pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.Planner])
 def test_states_without_visits_nearby_are_gray(kind, at_once, monkeypatch):
-    monkeypatch.setattr("zooming.plots.policy_visits.AT_ONCE", at_once)
+    monkeypatch.setattr("zooming.plots.policies.AT_ONCE", at_once)
     ax = plots.policy(taught(kind, 1), n=101)
     shaded = [patch.get_extents().transformed(ax.transData.inverted()) for patch in ax.patches]
     assert [one.x0 for one in shaded][:1] == pytest.approx([0.0])
@@ -680,7 +680,7 @@ def test_a_study_can_be_drawn_from_its_folder(tmp_path):
     agents = ["adaptive-q", "net-q:spacing=0.5"]
     study = zooming.Study(["oil-laplace-1", "oil-quadratic-1"], agents, episodes=50, seeds=3)
     rows = study.run(tmp_path / "study", workers=1)
-    runs = plots.read_study(tmp_path / "study", "oil-quadratic-1")
+    runs = zooming.read_study(tmp_path / "study", "oil-quadratic-1")
     assert list(runs) == agents
     for row, ours in zip(rows[2:], runs.values(), strict=True):
         assert row.regret.mean == pytest.approx(ours.regret[:, -1].mean())
@@ -691,9 +691,9 @@ def test_a_study_can_be_drawn_from_its_folder(tmp_path):
     with pytest.raises(
         zooming.ConfigurationError, match="choose one of the study's, oil-laplace-1"
     ):
-        plots.read_study(tmp_path / "study")
+        zooming.read_study(tmp_path / "study")
     with pytest.raises(zooming.ConfigurationError, match="holds no study"):
-        plots.read_study(tmp_path)
+        zooming.read_study(tmp_path)
 
 
 def test_a_missing_library_is_named_with_the_command_that_installs_it(monkeypatch):

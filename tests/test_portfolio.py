@@ -14,11 +14,12 @@ import pytest
 
 import zooming
 from helpers import Drift, knowledge, same_history, stock_env
-from zooming.agents import blocks, files
-from zooming.agents.choices import Choice
-from zooming.agents.recorder import Recorder
+from zooming.agents.auto import portfolio as blocks
+from zooming.agents.auto.choices import Choice
+from zooming.agents.files import container as files
+from zooming.agents.training.replay import Recorder
 from zooming.kernels import IS_JIT_DISABLED
-from zooming.kernels.crossing import draw_start, play_step
+from zooming.kernels.loop.crossing import draw_start, play_step
 
 pytestmark = pytest.mark.kernels
 OIL = {"noise": 0.1, "start": "uniform"}
@@ -632,7 +633,7 @@ def test_a_spoiled_state_is_refused(name, spoil, sentence):
 
 
 def test_a_file_with_an_unknown_agent_in_a_portfolio_is_refused(tmp_path):
-    from zooming.agents.files import read_container, write_container
+    from zooming.agents.files.container import read_container, write_container
 
     agent = boxes(oil())
     agent.save(tmp_path / "whole.zoom")

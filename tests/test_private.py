@@ -23,27 +23,27 @@ import zooming
 from helpers import Drift
 from zooming import kernels
 from zooming.envs import gymnasium_parts
-from zooming.kernels import jit, numba_parts
-from zooming.study import pools
+from zooming.kernels.loop import jit, numba_parts
+from zooming.lab.study import engines as pools
 
 SOURCES = Path(zooming.__file__).parent
 USED_IN = {
-    "_cache": "kernels/numba_parts.py",
-    "_cache_file": "kernels/numba_parts.py",
-    "_source_stamp": "kernels/numba_parts.py",
-    "_compile_for_args": "kernels/numba_parts.py",
-    "_lineno": "kernels/numba_parts.py",
-    "_py_file": "kernels/numba_parts.py",
-    "_nrt": "kernels/numba_parts.py",
-    "_fields": "kernels/numba_parts.py",
-    "_getvalue": "kernels/numba_parts.py",
-    "_index_key": "kernels/numba_parts.py",
-    "_get_jit_address": "kernels/numba_parts.py",
-    "_get_wrapper_address": "kernels/numba_parts.py",
+    "_cache": "kernels/loop/numba_parts.py",
+    "_cache_file": "kernels/loop/numba_parts.py",
+    "_source_stamp": "kernels/loop/numba_parts.py",
+    "_compile_for_args": "kernels/loop/numba_parts.py",
+    "_lineno": "kernels/loop/numba_parts.py",
+    "_py_file": "kernels/loop/numba_parts.py",
+    "_nrt": "kernels/loop/numba_parts.py",
+    "_fields": "kernels/loop/numba_parts.py",
+    "_getvalue": "kernels/loop/numba_parts.py",
+    "_index_key": "kernels/loop/numba_parts.py",
+    "_get_jit_address": "kernels/loop/numba_parts.py",
+    "_get_wrapper_address": "kernels/loop/numba_parts.py",
     "_max_episode_steps": "envs/gymnasium_parts.py",
     "_np_random": "envs/gymnasium_parts.py",
     "_np_random_seed": "envs/gymnasium_parts.py",
-    "_processes": "study/pools.py",
+    "_processes": "lab/study/engines.py",
 }
 # Of os and sys, of named tuples, and the ending of C types.
 DOCUMENTED = {"_exit", "_current_frames", "_getframe", "_asdict", "_t"}
@@ -113,7 +113,7 @@ def test_inner_modules_of_numba_may_be_missing():
         for node in uses_of_inner_modules(tree):
             assert id(node) in guarded, f"{path}, line {node.lineno}: a use without a fallback"
             found.add(str(path.relative_to(SOURCES)))
-    assert found == {"kernels/numba_parts.py"}
+    assert found == {"kernels/loop/numba_parts.py"}
 
 
 @pytest.mark.skipif(kernels.IS_JIT_DISABLED, reason="nothing is compiled")

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from zooming.analysis.rankings import (
+from zooming.errors import ConfigurationError
+from zooming.lab.leaderboard.compare import (
     interquartile_mean,
     interquartile_means,
     mean_ranks,
     performance_profile,
 )
-from zooming.errors import ConfigurationError
 
 N = 60  # bootstrap samples
 

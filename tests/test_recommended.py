@@ -8,8 +8,8 @@ import pytest
 
 import zooming
 from helpers import AGENTS, box
-from zooming.agents.planner import Planner
-from zooming.agents.policy import ENOUGH_STARTS
+from zooming.agents.base.policy import ENOUGH_STARTS
+from zooming.agents.planner.planner import Planner
 from zooming.kernels import IS_JIT_DISABLED
 
 

@@ -10,8 +10,8 @@ import zooming
 from helpers import Boxes, play_alike
 from oracles import Tables
 from references import Bits, ReferenceMB, ReferenceRandomizedQ, ReferenceSingleQ
-from zooming.agents import files
-from zooming.agents.table_policy import row_at
+from zooming.agents.files import container as files
+from zooming.agents.tables.q_learner import row_at
 
 RELATIVES = {
     "SinglePartitionQ": zooming.SinglePartitionQ,

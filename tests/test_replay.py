@@ -6,7 +6,7 @@ import pytest
 
 import zooming
 from helpers import Boxes, box, knowledge, recorded
-from zooming.agents.replay import Transitions, update_each
+from zooming.agents.training.replay import Transitions, update_each
 from zooming.kernels import IS_JIT_DISABLED
 
 pytestmark = pytest.mark.kernels

@@ -12,17 +12,18 @@ import numpy as np
 import pytest
 
 import zooming
-from zooming.agents import seeds
+from zooming.agents.base import seeds
 from zooming.app import cli
-from zooming.app.report import findings
-from zooming.app.report.collect import _winner, collect
-from zooming.app.report.page import render_page
-from zooming.app.report.replays import q_star
-from zooming.plots.curve_data import Runs, read_study
-from zooming.study import curve_episodes, engines
-from zooming.study.curve_episodes import N_VALUES, checkpoint_episodes
-from zooming.study.problems import Problem, problem_named
-from zooming.study.values import value_policies
+from zooming.lab.report import collect as findings
+from zooming.lab.report.collect import _winner, collect, q_star
+from zooming.lab.report.page import render_page
+from zooming.lab.study import chunks as curve_episodes
+from zooming.lab.study import engines
+from zooming.lab.study.chunks import N_VALUES, checkpoint_episodes
+from zooming.lab.study.problems import Problem, problem_named
+from zooming.lab.study.runs import read_study
+from zooming.lab.study.values import value_policies
+from zooming.plots.curve_data import Runs
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
 

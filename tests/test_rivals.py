@@ -11,11 +11,11 @@ import pytest
 
 import zooming
 from helpers import Boxes, Drift
-from zooming.agents import seeds
-from zooming.app.listing import list_names
-from zooming.study.configuration import Configuration
-from zooming.study.problems import AGENTS, AgentChoice, agent_named, problem_named
-from zooming.study.rivals.libraries import versions_of
+from zooming.agents.base import seeds
+from zooming.lab.listing import list_names
+from zooming.lab.rivals.rival import versions_of
+from zooming.lab.study.configuration import Configuration
+from zooming.lab.study.problems import AGENTS, AgentChoice, agent_named, problem_named
 from zooming.testing.tools import Gears
 
 SHOP = "zooming/Newsvendor-v0"

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import zooming
-from zooming.agents.visit_shares import spread_visits
+from zooming.agents.base.status import spread_visits
 from zooming.app import cli
-from zooming.app.show.policy_page import collect, render
+from zooming.export.show.policy_page import collect, render
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
 pytestmark = pytest.mark.process

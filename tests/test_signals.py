@@ -21,7 +21,8 @@ import signals
 import zooming
 from helpers import AGENTS, knowledge
 from zooming import kernels
-from zooming.kernels import crossing, jit, plan_actions
+from zooming.kernels.loop import crossing, jit
+from zooming.kernels.plans import actions as plan_actions
 
 # --- signals --------------------------------------------------------------------------------------
 
@@ -45,7 +46,7 @@ def test_a_signal_at_a_random_moment_ends_52_of_52_processes_in_words():
 
 FIRST_COMPILATION = """
 import sys, gymnasium as gym, zooming
-import zooming.agents.adaptive_q
+import zooming.agents.tables.adaptive_q
 print("ready", flush=True)
 try:
     while True:

@@ -11,16 +11,16 @@ import polars as pl
 import pytest
 
 import zooming
-from zooming.agents import files
+from zooming.agents.files import container as files
 from zooming.app import cli
-from zooming.app.report.collect import _evaluations, collect
-from zooming.app.report.page import render_page
-from zooming.plots import read_study
-from zooming.study.curve_episodes import N_VALUES, checkpoint_episodes
-from zooming.study.problems import Problem, problem_named
-from zooming.study.store import Store
-from zooming.study.stored import read_chunk
-from zooming.study.study import Study
+from zooming.lab.report.collect import _evaluations, collect
+from zooming.lab.report.page import render_page
+from zooming.lab.study.chunks import N_VALUES, checkpoint_episodes
+from zooming.lab.study.problems import Problem, problem_named
+from zooming.lab.study.runs import read_study
+from zooming.lab.study.store import Store
+from zooming.lab.study.stored import read_chunk
+from zooming.lab.study.study import Study
 
 ARGUMENTS = {"episodes": 12, "seeds": 2}
 JSON_FILES, TABLES = ("manifest.json", "optima.json"), ("results.parquet", "curves.parquet")

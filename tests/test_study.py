@@ -19,13 +19,11 @@ import pytest
 from rich.console import Console
 
 import zooming
-from zooming.agents import seeds
+from zooming.agents.base import seeds
 from zooming.app import cli
-from zooming.study import engines
-from zooming.study.bars import progress_line
-from zooming.study.chunks import Chunk
-from zooming.study.curve_episodes import checkpoint_episodes
-from zooming.study.problems import (
+from zooming.lab.study import engines
+from zooming.lab.study.chunks import Chunk, checkpoint_episodes
+from zooming.lab.study.problems import (
     PRESETS,
     Problem,
     agent_named,
@@ -33,8 +31,9 @@ from zooming.study.problems import (
     problem_named,
     settings_from,
 )
-from zooming.study.store import Store
-from zooming.study.tune import tune
+from zooming.lab.study.store import Store
+from zooming.lab.study.study import progress_line
+from zooming.lab.tune import tune
 
 ARGUMENTS = [
     "run",
@@ -455,7 +454,7 @@ def test_a_folder_that_was_killed_before_its_manifest_is_taken_up_again(tmp_path
 
 
 def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
-    from zooming.study.store import Store
+    from zooming.lab.study.store import Store
 
     write, written = Store.write, []
 

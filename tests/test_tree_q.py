@@ -9,10 +9,10 @@ import pytest
 import zooming
 from helpers import Boxes, box, knowledge, recorded, same_history
 from zooming import kernels
-from zooming.agents.replay import Transitions
-from zooming.export.decision_tree import decision_tree
-from zooming.kernels import trees
-from zooming.study.problems import agent_named
+from zooming.agents.training.replay import Transitions
+from zooming.export.tree import decision_tree
+from zooming.kernels.boxes import trees
+from zooming.lab.study.problems import agent_named
 
 pytestmark = pytest.mark.kernels
 

@@ -6,8 +6,7 @@ import pytest
 import zooming
 from helpers import box
 from zooming.kernels import WIDTH
-from zooming.partitions.borders import corners
-from zooming.partitions.view import Partition, some_steps
+from zooming.partitions.view import Partition, corners, some_steps
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL, ORDERED
 

@@ -9,9 +9,9 @@ import pytest
 
 import zooming
 from helpers import knowledge
-from zooming.agents.ledger import MEAN, Ledger, N, half_width
-from zooming.agents.trend import Trend
-from zooming.agents.warm_start import Guide
+from zooming.agents.auto.trend import Trend
+from zooming.agents.warm.ledger import MEAN, Ledger, N, half_width
+from zooming.agents.warm.warm_start import Guide
 
 QUEUE = "zooming/Queue-v0"
 

@@ -89,7 +89,7 @@ _PLANNER = (
 ROOMS = (
     Room(
         "kernels",
-        ("src/zooming/kernels/*.py",),
+        ("src/zooming/kernels/*/*.py",),
         {
             **_PLAIN,
             "tests/test_heuristics.py": "plain",
@@ -125,7 +125,11 @@ ROOMS = (
         ),
         dict.fromkeys(("tests/test_planner.py", "tests/test_cells.py"), "plain"),
     ),
-    Room("files", ("src/zooming/agents/files.py", "src/zooming/agents/checkpoints.py"), _FILES),
+    Room(
+        "files",
+        ("src/zooming/agents/files/container.py", "src/zooming/agents/files/checkpoints.py"),
+        _FILES,
+    ),
 )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from PIL import Image
 
 import zooming
-from zooming.analysis.brackets import policy_value
+from zooming.analysis.solve import policy_value
 from zooming.plots.look import BAND, COLORS, GRAY, drawing
 
 FOLDER = Path(__file__).parent.parent / "docs" / "problems"

@@ -1,37 +1,31 @@
 # The public names, written only here: type checkers read this file, and `zooming/__init__.py` reads
 # it to find the module of each name.
-from zooming import bonuses as bonuses
-from zooming import callbacks as callbacks
-from zooming import errors as errors
-from zooming import metrics as metrics
-from zooming import plots as plots
-from zooming import theory as theory
-from zooming.agents.adaptive_q import AdaptiveQ as AdaptiveQ
-from zooming.agents.auto import Auto as Auto
-from zooming.agents.checkpoints import load as load
+from zooming.agents.auto.auto import Auto as Auto
+from zooming.agents.auto.portfolio import Portfolio as Portfolio
+from zooming.agents.files.checkpoints import load as load
 from zooming.agents.heuristics import Median as Median
 from zooming.agents.heuristics import NoMovement as NoMovement
 from zooming.agents.heuristics import Random as Random
-from zooming.agents.many import learn_many as learn_many
-from zooming.agents.metric_q import MetricQ as MetricQ
-from zooming.agents.net_q import NetQ as NetQ
-from zooming.agents.planner import Planner as Planner
-from zooming.agents.portfolio import Portfolio as Portfolio
-from zooming.agents.relatives.adaptive_mb import AdaptiveMB as AdaptiveMB
-from zooming.agents.relatives.net_mb import NetMB as NetMB
-from zooming.agents.relatives.randomized_q import RandomizedQ as RandomizedQ
-from zooming.agents.relatives.single_partition_q import SinglePartitionQ as SinglePartitionQ
-from zooming.agents.tree_q import TreeQ as TreeQ
+from zooming.agents.planner.planner import Planner as Planner
+from zooming.agents.tables.adaptive_q import AdaptiveQ as AdaptiveQ
+from zooming.agents.tables.metric_q import MetricQ as MetricQ
+from zooming.agents.tables.net_q import NetQ as NetQ
+from zooming.agents.tables.tree_q import TreeQ as TreeQ
+from zooming.agents.training.many import learn_many as learn_many
 from zooming.analysis.audit import audit as audit
 from zooming.analysis.evaluate import evaluate as evaluate
 from zooming.analysis.solve import solve as solve
 from zooming.envs.declared import compiled_env as compiled_env
 from zooming.export.explain import explain as explain
+from zooming.lab.relatives.model_based import AdaptiveMB as AdaptiveMB
+from zooming.lab.relatives.model_based import NetMB as NetMB
+from zooming.lab.relatives.randomized_q import RandomizedQ as RandomizedQ
+from zooming.lab.relatives.single_partition_q import SinglePartitionQ as SinglePartitionQ
+from zooming.lab.study.runs import read_study as read_study
+from zooming.lab.study.study import Study as Study
+from zooming.lab.tune import tune as tune
 from zooming.logs.evaluate_on import evaluate_on as evaluate_on
 from zooming.logs.record import record as record
-from zooming.partitions import splits as splits
-from zooming.study.study import Study as Study
-from zooming.study.tune import tune as tune
 from zooming.testing.harness import check_agent as check_agent
 
 # The names above are `zooming.__all__`. Those below are found as `zooming.NAME`, too: users receive
@@ -39,8 +33,8 @@ from zooming.testing.harness import check_agent as check_agent
 # users receive (Partition, Optimal, Evaluation, Audit, Certificate, ...) are in their modules only.
 __all__: list[str]
 
-from zooming.agents.agent import Agent as Agent
-from zooming.agents.history import History as History
+from zooming.agents.base.agent import Agent as Agent
+from zooming.agents.training.history import History as History
 from zooming.analysis.pac import learn_pac as learn_pac
 from zooming.analysis.pilot import reward_range as reward_range
 from zooming.analysis.regret import Regret as Regret

@@ -7,14 +7,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from zooming.agents.files import registry
 from zooming.upper import bind
 
 # Method: the module and the function. The function is imported when the method is first used.
 METHODS = {
     "LearnedPolicy.export": ("zooming.export.write", "export_policy"),
     "LearnedPolicy.explain": ("zooming.export.explain", "explain_step"),
-    "LearnedPolicy.show": ("zooming.app.show.policy_page", "show"),
+    "LearnedPolicy.show": ("zooming.export.show.policy_page", "show"),
     "Pauses.value_policy": ("zooming.analysis.evaluate", "value_at_pause"),
+    "Agent._drive": ("zooming.agents.training.drivers", "learn"),
     "Agent.learn_from": ("zooming.logs.learn", "learn_from"),
     "Agent.to_log": ("zooming.logs.record", "to_log"),
     "QLearner.learn_pac": ("zooming.analysis.pac", "learn_pac"),
@@ -26,6 +28,25 @@ METHODS = {
     "RenderedEnv.draw": ("zooming.plots.rendering", "draw_ranges"),
     "RenderedEnv._make_pictures": ("zooming.plots.rendering", "Pictures"),
 }
+
+# Zooming's agents, by class name: the one list of them. Files name agents by these names.
+AGENTS = {
+    "AdaptiveQ": "zooming.agents.tables.adaptive_q",
+    "NetQ": "zooming.agents.tables.net_q",
+    "MetricQ": "zooming.agents.tables.metric_q",
+    "TreeQ": "zooming.agents.tables.tree_q",
+    "Planner": "zooming.agents.planner.planner",
+    "Portfolio": "zooming.agents.auto.portfolio",
+    "Auto": "zooming.agents.auto.auto",
+    "SinglePartitionQ": "zooming.lab.relatives.single_partition_q",
+    "RandomizedQ": "zooming.lab.relatives.randomized_q",
+    "NetMB": "zooming.lab.relatives.model_based",
+    "AdaptiveMB": "zooming.lab.relatives.model_based",
+    "Random": "zooming.agents.heuristics",
+    "NoMovement": "zooming.agents.heuristics",
+    "Median": "zooming.agents.heuristics",
+}
+registry.HOMES.update(AGENTS)
 
 
 def _find(module: str, function: str) -> Callable[..., Any]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError, LibraryError, OptionError
-from zooming.kernels.layout import BOUND_TOLERANCE
+from zooming.kernels.boxes.layout import BOUND_TOLERANCE
 
 Floats = NDArray[np.float64]
 FRAMES = ("polars", "pandas")  # libraries of data frames, the preferred first
@@ -316,7 +316,7 @@ def count_own_frames() -> int:
     return level
 
 
-def accepts(function: Callable[..., Any], *arguments: Any) -> bool:
+def takes_arguments(function: Callable[..., Any], *arguments: Any) -> bool:
     """Return whether a function can be called with so many arguments, as far as can be known."""
     try:
         inspect.signature(function).bind(*arguments)

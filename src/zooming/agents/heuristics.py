@@ -8,21 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents import seeds
-from zooming.agents.agent import Agent
-from zooming.agents.clipping import clipping_text
-from zooming.agents.env_facts import stated_range
-from zooming.agents.history import Log
+from zooming.agents.base import seeds
+from zooming.agents.base.agent import Agent
+from zooming.agents.base.env_facts import stated_range
+from zooming.agents.base.status import clipping_text
+from zooming.agents.training.history import Log
 from zooming.errors import ConfigurationError
-from zooming.kernels import ATOMS, FIRST_VALUE, LOW, heuristics, pausing
-from zooming.kernels.crossing import Crossing
+from zooming.kernels import ATOMS, FIRST_VALUE, LOW
+from zooming.kernels.loop import episodes as pausing
+from zooming.kernels.loop import heuristics
+from zooming.kernels.loop.crossing import Crossing
 from zooming.spaces.flatten import INTERVAL
 from zooming.spaces.masks import Feasible
 from zooming.validation import ANY_REWARD, Floats
 
 
 class Heuristic(Agent):
-    """Base class of agents that play a fixed rule, see `zooming.kernels.heuristics`.
+    """Base class of agents that play a fixed rule, see `zooming.kernels.loop.heuristics`.
 
     If the rule's action is not feasible, the nearest feasible action is played. Rewards do not
     matter to it: any finite one is accepted, unless a range is given or stated.
@@ -39,7 +41,10 @@ class Heuristic(Agent):
         self._generator = np.random.Generator(
             np.random.PCG64(seeds.seed_sequence(self.seed, "agent"))
         )
-        self._requests, self._count = np.empty(0), np.zeros(3, np.int64)  # see `kernels.heuristics`
+        self._requests, self._count = (
+            np.empty(0),
+            np.zeros(3, np.int64),
+        )  # see `kernels.loop.heuristics`
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         state = self.checked_state(step, observation)

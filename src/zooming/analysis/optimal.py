@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from zooming import notebook
 from zooming.analysis.state_grid import Grid
 from zooming.errors import ConfigurationError
-from zooming.kernels.backups import GIVEN_ACTIONS
+from zooming.kernels.solve.backups import GIVEN_ACTIONS
 from zooming.validation import Floats
 
 

@@ -15,17 +15,282 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from zooming.agents import seeds
-from zooming.agents.q_learner import QLearner
-from zooming.analysis.certificates import EVALUATION_SHARE, Certificate
-from zooming.analysis.evaluate import evaluate
-from zooming.analysis.pac_bounds import assumptions, episodes_needed, find_obstacles, gap_bound
+from zooming import notebook, theory
+from zooming.agents.base import seeds
+from zooming.agents.tables.q_learner import QLearner
+from zooming.analysis.evaluate import Evaluation, evaluate
+from zooming.bonuses import Theory
+from zooming.envs.compiled import CompiledEnv
+from zooming.envs.starts import FIXED
 from zooming.errors import ConfigurationError
+from zooming.spaces.flatten import INTERVAL
 from zooming.validation import check_float, check_int
+
+EVALUATION_SHARE = 0.25  # delta_e / delta, for the choice among several policies
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The result of `agent.learn_pac`: a policy, and what is proved or measured about it.
+
+    Print it for a summary. The proved bound and `value_low` hold with probability 1 - delta each,
+    so both together with probability 1 - 2 delta.
+
+    Attributes
+    ----------
+    policy
+        A copy of the agent, as it was before the episode `chosen`.
+    epsilon, delta
+        The requested gap to the optimum, and the failure probability.
+    status
+        "proved", "claimed" (by the paper, whose proof has an open step for H > 1 with splits) or
+        "nothing".
+    gap_bound
+        Upper bound on the gap to the optimum after these episodes, with probability 1 - delta;
+        infinite if no bound applies.
+    episodes_needed
+        Number of episodes that the theory requires for `epsilon` and `delta` with one draw.
+    reasons
+        Why nothing is proved; empty otherwise.
+    assumptions
+        What the bounds assume.
+    episodes
+        Number of episodes learned.
+    drawn
+        Episodes, counted from 1, whose policies were drawn.
+    chosen
+        The episode whose policy was chosen.
+    evaluation
+        Value measured on fresh episodes; None if there were none.
+    value_low
+        Lower bound on the policy's value with probability 1 - delta, by Hoeffding's inequality. It
+        assumes only rewards in their range and independent episodes.
+    evaluation_episodes
+        Number of episodes played for all evaluations.
+    choice_error
+        Bound on the errors of all means by which the policy was chosen. It may fail with
+        probability delta / 4. 0 for one draw.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> certificate = agent.learn_pac(epsilon=0.5, delta=0.1, episodes=500)
+    >>> certificate.status, certificate.chosen, round(certificate.value_low, 2)
+    ('nothing', 397, 4.52)
+    """
+
+    policy: Any = field(repr=False)
+    epsilon: float
+    delta: float
+    status: str
+    gap_bound: float
+    episodes_needed: float
+    reasons: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    episodes: int
+    drawn: tuple[int, ...]
+    chosen: int
+    evaluation: Evaluation | None
+    value_low: float
+    evaluation_episodes: int
+    choice_error: float
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [self._title(), *(f"  {name:9} {text}" for name, text in self._lines().items())]
+        )
+
+    def _repr_html_(self) -> str:
+        return notebook.card(self._title(), self._lines())
+
+    def _title(self) -> str:
+        return f"PAC certificate for epsilon = {self.epsilon:g}, delta = {self.delta:g}"
+
+    def _lines(self) -> dict[str, str]:
+        """Return the lines of the summary, by topic."""
+        gap = f"V* - V is at most {self.gap_bound:.4g} with probability {1 - self.delta:g}"
+        proved = {
+            "proved": f"{gap} (asked: {self.epsilon:g})",
+            "claimed": f"nothing; the paper claims that {gap}, but one step of its proof is open "
+            "for H > 1 with splits",
+            "nothing": f"nothing: {'; '.join(self.reasons)}",
+        }
+        whole_run = f"the policy of episode {self.chosen:,}, "
+        m = len(self.drawn)
+        whole_run += "drawn uniformly" if m == 1 else f"the best measured of {m} drawn uniformly"
+        union = (
+            f"; by a union bound the {m} means that chose it are within "
+            f"{self.choice_error:.3g} of the truth with probability "
+        )
+        union += f"{1 - EVALUATION_SHARE * self.delta:g}"
+        measured = "nothing"
+        if self.evaluation is not None:
+            measured = (
+                f"its value is {self.evaluation}; at least {self.value_low:.4f} with probability "
+                f"{1 - self.delta:g} "
+                "(Hoeffding, if rewards stay in their range and episodes are "
+                f"independent){union if m > 1 else ''}"
+            )
+        at_once = max(0.0, 1 - 2 * self.delta)
+        both = (
+            f"what is {self.status} and what is measured each hold with the probability stated; "
+            f"both hold at once with probability {at_once:g}"
+        )
+        return {
+            "policy": f"{whole_run} from {self.episodes:,}",
+            "proved": proved[self.status],
+            "assuming": "; ".join(self.assumptions),
+            "measured": measured,
+            **(
+                {"together": both}
+                if self.status != "nothing" and self.evaluation is not None
+                else {}
+            ),
+            "samples": f"{self.episodes:,} episodes to learn, {self.evaluation_episodes:,} to "
+            "evaluate",
+        }
+
+
+def _n_atoms(agent: QLearner) -> int:
+    """Return the number of balls per step before any split."""
+    return math.prod(agent.axes.n_values)
+
+
+def _lipschitz(agent: QLearner) -> float:
+    """Return the Lipschitz constant that the bonus assumes, or 1 if it assumes none."""
+    bonus = getattr(agent.bonus, "bonus", agent.bonus)
+    return float(getattr(bonus, "lipschitz", 1.0))
+
+
+def _regret_bound(agent: QLearner, episodes: int, delta: float) -> float:
+    """Return the regret bound for rewards scaled to [0, 1]."""
+    span = agent.reward_range[1] - agent.reward_range[0]
+    if agent.axes.n_wide == 0:
+        return theory.discrete_regret_bound(agent.horizon, episodes, _n_atoms(agent), 1, delta)
+    return theory.regret_bound(
+        agent.horizon, episodes, agent.axes.n_wide, _n_atoms(agent), delta, _lipschitz(agent) / span
+    )
+
+
+def gap_bound(agent: QLearner, episodes: int, delta: float, best_of: int, eta: float) -> float:
+    """Return a bound on the gap to the optimum that holds with probability 1 - delta.
+
+    The bonus must guarantee optimism. `eta` bounds the error of the means by which
+    the policy is chosen.
+    """
+    assert isinstance(agent.bonus, Theory)
+    span = agent.reward_range[1] - agent.reward_range[0]
+    left = _remaining_delta(delta, agent, best_of) - agent.bonus.delta
+    total = _regret_bound(agent, episodes, agent.bonus.delta)
+    if not _has_one_start(agent):
+        total += theory.start_error(agent.horizon, episodes, theory.START_SHARE * delta)
+    return span * total / episodes / math.pow(left, 1 / best_of) + 2 * eta
+
+
+def _remaining_delta(delta: float, agent: QLearner, best_of: int) -> float:
+    """Return the error probability that is left for learning.
+
+    Choosing among several policies takes a share of delta, and random starts take another.
+    """
+    taken = (EVALUATION_SHARE if best_of > 1 else 0.0) + (
+        0.0 if _has_one_start(agent) else theory.START_SHARE
+    )
+    return delta * (1 - taken)
+
+
+def _has_one_start(agent: QLearner) -> bool:
+    """Return whether all episodes are known to start in the same state."""
+    inner = getattr(agent.env, "unwrapped", None)
+    if isinstance(inner, CompiledEnv):
+        return inner.start_kind == FIXED
+    return all(
+        axis.kind != INTERVAL and axis.low == axis.high
+        for axis in (agent.axes[i] for i in range(agent.axes.n_state))
+    )
+
+
+def episodes_needed(agent: QLearner, epsilon: float, delta: float) -> float:
+    """Return the number of episodes that the theory requires for one draw.
+
+    It is infinite if no bound is known.
+    """
+    if agent._without_bound() is not None:
+        return math.inf
+    span = agent.reward_range[1] - agent.reward_range[0]
+    if agent.axes.n_wide == 0:
+        return theory.discrete_pac_episodes(
+            agent.horizon, epsilon / span, delta, _n_atoms(agent), 1, not _has_one_start(agent)
+        )
+    return theory.pac_episodes(
+        agent.horizon, epsilon / span, delta, agent.axes.n_wide, _n_atoms(agent),
+        _lipschitz(agent) / span, 1.0,
+        not _has_one_start(agent),
+    )  # fmt: skip
+
+
+def find_obstacles(
+    agent: QLearner, episodes: int, epsilon: float, delta: float, best_of: int
+) -> list[str]:
+    """Return the reasons why no bound applies to this agent and run; empty if one applies."""
+    span, bonus = agent.reward_range[1] - agent.reward_range[0], agent.bonus
+    share = delta * epsilon / (2 * agent.horizon * span)
+    right = f"Theory(episodes={episodes}, delta={share:.3g}, lipschitz={_lipschitz(agent):g})"
+    if (why := agent._without_bound()) is not None:
+        return [why]
+    found = [] if (against := agent._against_bound()) is None else [against]
+    if agent.n_episodes or agent.table.rows["n_visits"][: agent.table.rows_in_use].any():
+        found.append("the agent had learned before, and the bound is for a run from the start")
+    if not isinstance(bonus, Theory):
+        found.append(f"the bonus {bonus} has no bound with constants; use {right}")
+    elif bonus.episodes != episodes:
+        found.append(
+            f"the bonus is for K = {bonus.episodes}, not for the {episodes:,} episodes of this "
+            f"run; use {right}"
+        )
+    elif bonus.reward_noise:
+        found.append(
+            "with reward_noise, the bound has no constants; leave it out if rewards are bounded"
+        )
+    elif bonus.delta >= _remaining_delta(delta, agent, best_of):
+        found.append(
+            f"the bonus may fail with probability {bonus.delta:g}, which leaves nothing of delta; "
+            f"{right} leaves half"
+        )
+    return found
+
+
+def assumptions(agent: QLearner, is_proved: bool) -> tuple[str, ...]:
+    """Return the assumptions of the measured bound and, if `is_proved`, of the proved one too."""
+    low, high = agent.reward_range
+    found = [
+        f"rewards in [{low:g}, {high:g}]",
+        "independent episodes",
+        f"H = {agent.horizon} steps each",
+    ]
+    if not is_proved:
+        return tuple(found)
+    if agent.axes.n_wide:
+        found.append(
+            f"Q* is Lipschitz with L = {_lipschitz(agent):g} on the unit cube (not checked)"
+        )
+    if agent.action == "uniform":
+        return (
+            *found,
+            "the policy is played as it learned, with act: predict plays the center of the ball "
+            "instead of a draw",
+        )
+    return (
+        *found,
+        "no two best balls tie: else the proof is for act, and predict may break the tie in "
+        "another way",
+    )
+
 
 MOST_EPISODES_BY_DEFAULT = 10**8  # limit, unless the user gives a number
 BLOCK = 10**6  # episodes learned at once, to limit the size of a history

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from zooming.envs.compiled import CompiledEnv
+from zooming.envs.declared import weights_fault
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
-from zooming.envs.trial import weights_fault
 from zooming.errors import ConfigurationError
-from zooming.kernels.backups import (
+from zooming.kernels.loop.jit import call_in_thread
+from zooming.kernels.solve.backups import (
     GIVEN_ACTIONS,
     HALVINGS,
     backups,
     interpolate,
     keep_weights,
 )
-from zooming.kernels.jit import call_in_thread
 from zooming.validation import Floats, clip_rounding, n_cores
 
 DEVIATIONS = 1.96  # standard errors in the half-width of a 95 % interval

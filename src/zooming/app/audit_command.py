@@ -27,7 +27,7 @@ def audit_file(
         set: options of the environment. Requires --env.
     """
     import zooming
-    from zooming.study.problems import problem_named, settings_from
+    from zooming.lab.study.problems import problem_named, settings_from
 
     if resolution is not None and not solve:
         raise ConfigurationError("--resolution requires --solve")

@@ -33,7 +33,7 @@ class Command:
         module, _, name = self.place.partition(":")
         try:
             function: Callable[..., Any] = getattr(
-                importlib.import_module(f"zooming.app.{module}"), name
+                importlib.import_module(f"zooming.{module}"), name
             )
         except ModuleNotFoundError as error:
             if error.name not in ("tyro", "rich", "polars", "matplotlib"):
@@ -43,45 +43,46 @@ class Command:
 
 
 COMMANDS = {
-    "run": Command("run:run", "Compare agents on problems over many seeds."),
+    "run": Command("lab.study.run_command:run", "Compare agents on problems over many seeds."),
     "tune": Command(
-        "run:tune",
+        "lab.study.run_command:tune",
         "Tune the bonus, or another numeric option, and evaluate the best value on fresh seeds.",
     ),
     "leaderboard": Command(
-        "leaderboard.leaderboard_command:leaderboard",
+        "lab.leaderboard.command:leaderboard",
         "Compare agents on many problems, and write one page and one table.",
     ),
     "reproduce": Command(
-        "paper.reproduce_command:reproduce",
+        "lab.paper.reproduce_command:reproduce",
         "Reproduce the figures of the paper, with true regret, and check the claims about them.",
     ),
     "report": Command(
-        "report.page:report",
+        "lab.report.page:report",
         "Write an HTML page of a study or reproduction: tables, curves and the growth of "
         "partitions.",
     ),
     "audit": Command(
-        "audit_command:audit_file", "Check that a saved agent obeys the laws of the paper."
+        "app.audit_command:audit_file", "Check that a saved agent obeys the laws of the paper."
     ),
     "explain": Command(
-        "explain_command:explain_file",
+        "app.explain_command:explain_file",
         "Print the policy of a saved agent as rules, and how much return the rules lose.",
     ),
     "export": Command(
-        "export_command:export_file", "Write the policy of a saved agent as Python, JSON, C or SQL."
+        "app.export_command:export_file",
+        "Write the policy of a saved agent as Python, JSON, C or SQL.",
     ),
     "show": Command(
-        "show.show_command:show_file",
+        "app.show_command:show_file",
         "Write an HTML page on which a person moves the state and sees what the policy does.",
     ),
     "warm": Command(
-        "warm_command:warm",
+        "app.warm_command:warm",
         "Compile the kernels of agents ahead, so that their first learn() starts at once.",
     ),
-    "bench": Command("bench:main", "Measure speed and memory of both drivers."),
+    "bench": Command("lab.bench:main", "Measure speed and memory of both drivers."),
     "list": Command(
-        "listing:list_names",
+        "lab.listing:list_names",
         "List the problems, agents and environments of zooming, one line each.",
     ),
 }

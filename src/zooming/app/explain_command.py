@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from zooming.agents.files import writable_path, write_atomically
-from zooming.app.targets import Target, one_target
+from zooming.agents.files.container import writable_path, write_atomically
 from zooming.errors import ConfigurationError
+from zooming.export.pages import Target, one_target
 from zooming.validation import check_int
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -49,7 +49,7 @@ def explain_file(
         episodes: episodes of the measurement, 0 for none.
     """
     import zooming
-    from zooming.study.problems import problem_named, settings_from
+    from zooming.lab.study.problems import problem_named, settings_from
 
     if set and env is None:
         raise ConfigurationError("--set requires --env")

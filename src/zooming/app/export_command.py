@@ -6,8 +6,8 @@ from typing import Annotated
 
 import tyro
 
-from zooming.app.targets import Target, one_target
 from zooming.errors import ConfigurationError
+from zooming.export.pages import Target, one_target
 
 
 def export_file(

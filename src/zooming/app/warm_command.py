@@ -55,7 +55,7 @@ def _choose_target(native: bool) -> tuple[dict[str, str], str]:
     """Return the variables of processes that compile, and a description of the target."""
     import llvmlite.binding
 
-    from zooming.kernels import numba_parts
+    from zooming.kernels.loop import numba_parts
 
     if not native and numba_parts.HOST_LEVELS:
         level = numba_parts.HOST_LEVELS[0]
@@ -70,7 +70,7 @@ def _choose_target(native: bool) -> tuple[dict[str, str], str]:
 
 def _prepare(folder: Path) -> bool:
     """Remove kernels of other sources from a folder. Return whether it can be written."""
-    from zooming.kernels.jit import FOLDER_HASH
+    from zooming.kernels.loop.jit import FOLDER_HASH
 
     stamp = folder / "sources"
     try:
@@ -86,8 +86,8 @@ def _prepare(folder: Path) -> bool:
 
 def _compile_all(tasks: Sequence[str], n_jobs: int, target: dict[str, str]) -> list[str]:
     """Run the tasks in new processes with these variables. Return the tasks, in order of ending."""
+    from zooming.lab.study.engines import stop_workers
     from zooming.progress import progress
-    from zooming.study.pools import stop_workers
 
     done: list[str] = []
     with _variables(**target, ZOOMING_QUIET="1"), progress(disable=not sys.stderr.isatty()) as bar:
@@ -147,7 +147,7 @@ def compile_for(task: str) -> None:
 def _variants(name: str, env: Any) -> Iterator[Any]:
     """Yield an agent of that name, and those with options that need other kernels."""
     import zooming
-    from zooming.study.problems import AGENTS
+    from zooming.lab.study.problems import AGENTS
 
     yield AGENTS[name](env, seed=0)
     if name == "adaptive-q":

@@ -12,10 +12,17 @@ All but `Scaled` depend on K only through iota = log(4 H K / delta). If K is unk
 instead restarts with K = 1, 2, 4, ...
 """
 
-from zooming.bonuses.bonus import Bonus, Scaled
-from zooming.bonuses.bonus_kinds import KINDS, as_bonus
-from zooming.bonuses.confident import Bernstein, Exact, Theory
-from zooming.bonuses.phases import Doubling, number_of_phase
+from zooming.bonuses.bonus import (
+    KINDS,
+    Bernstein,
+    Bonus,
+    Doubling,
+    Exact,
+    Scaled,
+    Theory,
+    as_bonus,
+    number_of_phase,
+)
 
 __all__ = [
     "KINDS",

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zooming.agents.history import History
+from zooming.agents.files.container import writable_path
+from zooming.agents.training.history import History
 from zooming.analysis.evaluate import Evaluation, evaluate
-from zooming.callbacks.paths import check_path
 from zooming.validation import check_float, check_int
 
 if TYPE_CHECKING:
-    from zooming.agents.agent import Agent
+    from zooming.agents.base.agent import Agent
+
+
+def check_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path. Raise OSError if no file can be written there.
+
+    Callbacks call it when they are made, so that the error comes before the run.
+    """
+    writable_path(path)
+    return Path(path)
 
 
 class Checkpoint:

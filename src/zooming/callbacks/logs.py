@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zooming.agents.files import writable_path, write_atomically
-from zooming.agents.history import History
-from zooming.callbacks.control import Evaluate
-from zooming.callbacks.paths import check_path
+from zooming.agents.files.container import writable_path, write_atomically
+from zooming.agents.training.history import History
+from zooming.callbacks.control import Evaluate, check_path
 from zooming.errors import ConfigurationError
 from zooming.validation import check_int
 
 if TYPE_CHECKING:
-    from zooming.agents.agent import Agent
+    from zooming.agents.base.agent import Agent
 
 _MONITOR = "monitor.csv"  # ending by which Stable-Baselines3 finds such files
 _COLUMNS = "r,l,t"

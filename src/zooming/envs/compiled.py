@@ -16,15 +16,14 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from numpy.typing import ArrayLike, NDArray
 
 from zooming.envs import starts
-from zooming.envs.dynamics_boxes import as_vector, box_of, check_action
-from zooming.envs.functions import compile_as
+from zooming.envs.functions import as_vector, box_of, check_action, compile_as
 from zooming.envs.gymnasium_parts import generator_of, set_generator
 from zooming.envs.rendered import RenderedEnv
 from zooming.envs.starts import Start, Weighted
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels import DYNAMICS, GIVEN, WEIGH
-from zooming.kernels.crossing import Crossing, draw_start, play_step
-from zooming.kernels.layout import BOUND_TOLERANCE
+from zooming.kernels.boxes.layout import BOUND_TOLERANCE
+from zooming.kernels.loop.crossing import Crossing, draw_start, play_step
 from zooming.validation import Floats, check_int, check_range
 
 Dynamics = Callable[..., float]

@@ -17,10 +17,11 @@ from zooming.export.regions import (
     greedy_actions,
     merge,
     policy_regions,
+    scale_actions,
+    simplify,
     whole_states,
 )
-from zooming.export.rule_words import align, side_text
-from zooming.export.simplify import scale_actions, simplify
+from zooming.export.rules import align, side_text
 from zooming.spaces.names import printable, printable_names
 from zooming.validation import import_frames
 

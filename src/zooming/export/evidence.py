@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.visit_shares import spread_visits
+from zooming.agents.base.status import spread_visits
 from zooming.errors import ConfigurationError
 from zooming.export.forms import recommended
 from zooming.export.regions import Regions, borders_in_units, cell_boxes, contain, volumes

@@ -6,22 +6,23 @@ from typing import Any, overload
 
 import numpy as np
 
-from zooming.agents.own_policy import own_policy
+from zooming.agents.base.own_policy import own_policy
 from zooming.errors import ConfigurationError
 from zooming.export.differences import Differences, compare
 from zooming.export.evidence import gather, weigh
 from zooming.export.forms import about
 from zooming.export.played import Measured, RulePolicy, measure
-from zooming.export.policy_rules import PolicyRule, Rules, make_rules
 from zooming.export.regions import (
     Regions,
     category_ends,
     contain,
     merge,
     policy_regions,
+    scale_actions,
+    simplify,
     whole_states,
 )
-from zooming.export.simplify import scale_actions, simplify
+from zooming.export.rules import PolicyRule, Rules, make_rules
 from zooming.spaces.names import printable_names
 from zooming.validation import Floats, check_int, count_noun
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.steps import check_steps
+from zooming.agents.base.policy import check_steps
 from zooming.analysis.evaluate import evaluate
 from zooming.analysis.intervals import mean_interval
 from zooming.export.regions import contain

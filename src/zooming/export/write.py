@@ -7,16 +7,16 @@ import os
 from pathlib import Path
 from typing import Any
 
-from zooming.agents.files import write_atomically
-from zooming.agents.own_policy import check_let_go, warn_untrained
+from zooming.agents.base.own_policy import check_let_go, warn_untrained
+from zooming.agents.files.container import write_atomically
 from zooming.errors import ConfigurationError
-from zooming.export.action_grid import action_grid
-from zooming.export.c_header import c_header
-from zooming.export.decision_tree import decision_tree
 from zooming.export.forms import PolicyForm, recommended
-from zooming.export.json_document import json_document
-from zooming.export.python_module import python_module
-from zooming.export.sql_query import sql_query
+from zooming.export.grid import action_grid
+from zooming.export.tree import decision_tree
+from zooming.export.writers.c_header import c_header
+from zooming.export.writers.json_document import json_document
+from zooming.export.writers.python_module import python_module
+from zooming.export.writers.sql import sql_query
 from zooming.partitions.cells import CellTable
 
 FORMATS = (".py", ".json", ".h", ".sql")

@@ -22,29 +22,67 @@ All kernels are in this folder, because their cache on disk is stamped with its 
 exports the box kernels that the rest of the package uses.
 """
 
-from zooming.kernels.box_sides import length, sides  # noqa: I001
-from zooming.kernels.boxes import most_splits, new_stack, play_action, update_ball
-from zooming.kernels.jit import DYNAMICS, GENERATOR, GIVEN, IS_JIT_DISABLED, START, WEIGH
-from zooming.kernels.jit import (
+from zooming.kernels.boxes.select import length, sides  # noqa: I001
+from zooming.kernels.boxes.select import most_splits, new_stack, play_action, update_ball
+from zooming.kernels.loop.jit import DYNAMICS, GENERATOR, GIVEN, IS_JIT_DISABLED, START, WEIGH
+from zooming.kernels.loop.jit import (
     compile_kernel,
     jit_kernel,
     jit_with_signature,
     jit_inline,
     jit_no_refcount,
 )
-from zooming.kernels.masks import read_mask
-from zooming.kernels.layout import (
-    ACTIVE, ALL, ATOMS, BAD_REWARD, BAD_STATE, BALL, BERNSTEIN, CENTER, CORE, CORNER, DUE, EITHER,
-    EXACT, FINE, FIRST,
-    FIRST_COPY, FIRST_VALUE, FULL, GOES_ON, LONGEST, LOW, METRIC_BALL, METRIC_CORE, MODEL, N_PLACES,
-    N_STATS, NO_PARENT, NOT_PLAYED, OWN, PAYLOAD, PLAIN, POINT, RANDOM, RANDOMIZED,
-    LENGTH_TOLERANCE, PUBLISHED_SEARCH, SCALED, SEARCH,
-    STORED_BALL, TERMINATED,
-    TRUNCATED, UNIFORM, WEIGHT, WIDTH, WRONG_SIZE,
-)  # fmt: skip
-from zooming.kernels.update_rule import ceiling, draw, set_iota
-from zooming.kernels.points import bend, to_unit, unbend
-from zooming.kernels.splitting import cut, due_after, due_at, middle, rows_needed, rows_per_split
+from zooming.kernels.boxes.masks import read_mask
+from zooming.kernels.boxes.layout import (
+    ACTIVE,
+    ALL,
+    ATOMS,
+    BAD_REWARD,
+    BAD_STATE,
+    BALL,
+    BERNSTEIN,
+    CENTER,
+    CORE,
+    CORNER,
+    DUE,
+    EITHER,
+    EXACT,
+    FINE,
+    FIRST,
+    FIRST_COPY,
+    FIRST_VALUE,
+    FULL,
+    GOES_ON,
+    LONGEST,
+    LOW,
+    METRIC_BALL,
+    METRIC_CORE,
+    MODEL,
+    N_PLACES,
+    N_STATS,
+    NO_PARENT,
+    NOT_PLAYED,
+    OWN,
+    PAYLOAD,
+    PLAIN,
+    POINT,
+    RANDOM,
+    RANDOMIZED,
+    LENGTH_TOLERANCE,
+    PUBLISHED_SEARCH,
+    SCALED,
+    SEARCH,
+    STORED_BALL,
+    TERMINATED,
+    TRUNCATED,
+    UNIFORM,
+    WEIGHT,
+    WIDTH,
+    WRONG_SIZE,
+)
+from zooming.kernels.boxes.update_rule import ceiling, draw, set_iota
+from zooming.kernels.boxes.points import bend, to_unit, unbend
+from zooming.kernels.boxes.split import cut, due_after, due_at, middle, rows_needed, rows_per_split
 
 __all__ = [
     "DYNAMICS", "GENERATOR", "GIVEN", "IS_JIT_DISABLED", "START", "WEIGH", "compile_kernel",

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.replay import Transitions
+from zooming.agents.training.replay import Transitions
 from zooming.errors import ConfigurationError, TransitionError
-from zooming.kernels.layout import BOUND_TOLERANCE, LOW
+from zooming.kernels.boxes.layout import BOUND_TOLERANCE, LOW
 from zooming.logs.columns import Rows
 from zooming.logs.reading import Source
 from zooming.spaces.flatten import INTERVAL

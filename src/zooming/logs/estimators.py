@@ -3,17 +3,359 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from zooming import notebook
 from zooming.analysis.intervals import t_quantile
 from zooming.logs import fitted
-from zooming.logs.estimate import IMPORTANCE, MODEL, Estimate
-from zooming.logs.refusals import LEAST_EFFECTIVE, LEAST_INSIDE, LEAST_SUPPORT, Refusal
+from zooming.logs.fitted import FittedModel
 from zooming.logs.trajectories import Played, Trajectories
-from zooming.logs.weighting import effective_samples, importance_weights, weighted_sums
+from zooming.spaces.axes import axes_of
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL, ORDERED
-from zooming.validation import Floats
+from zooming.validation import Floats, count_noun
+
+MODEL, IMPORTANCE, DOUBLY_ROBUST = METHODS = ("model", "importance", "doubly robust")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The result of `zooming.evaluate_on`. `print` shows it with its assumptions.
+
+    Attributes
+    ----------
+    method : str
+        "model", "importance" or "doubly robust".
+    mean : float
+        Estimated mean return of the policy; NaN if there is no answer.
+    interval : (float, float)
+        Confidence interval; NaN if there is no answer.
+    level : float
+        Confidence of the interval.
+    effective_samples : float
+        Number of equally weighted episodes that would be as informative.
+    support : float
+        Share of the policy's steps near which the log has data.
+    n_episodes : int
+        Episodes that were used.
+    logged_mean : float
+        Mean return of the log itself.
+    assumptions : tuple of str
+        The assumptions of the estimate.
+    reason : str or None
+        Why there is no answer, and what to do about it.
+    n_dropped, n_dropped_rows : int
+        Episodes with faults, which were left out (`bad="skip"`), and their rows.
+    """
+
+    method: str
+    mean: float
+    interval: tuple[float, float]
+    level: float
+    effective_samples: float
+    support: float
+    n_episodes: int
+    logged_mean: float
+    assumptions: tuple[str, ...]
+    reason: str | None = None
+    n_dropped: int = 0
+    n_dropped_rows: int = 0
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        found = (
+            f"{self.mean:.4g} ({self.level:.0%} interval {low:.4g} to {high:.4g})"
+            if self.reason is None
+            else f"no answer: {self.reason}"
+        )
+        return "\n".join(
+            [
+                f"{found}, by {self.method}",
+                f"the log itself: {self._logged()}",
+                f"effective samples: {self.effective_samples:.1f}",
+                f"support: the log has data near {self.support:.1%} of the policy's steps",
+                "assumptions:",
+                *(f"  {one}" for one in self.assumptions),
+            ]
+        )
+
+    def _logged(self) -> str:
+        """Return text on the mean return of the log, and on how much of the log was used."""
+        found = f"{self.logged_mean:.4g} in {self.n_episodes:,} episodes"
+        if not self.n_dropped:
+            return found
+        dropped = count_noun(self.n_dropped, "episode")
+        rows = count_noun(self.n_dropped_rows, "row")
+        return f"{found}; {dropped} with faults left out ({rows})"
+
+    def _repr_html_(self) -> str:
+        low, high = self.interval
+        facts = {
+            "mean return": f"{self.mean:.4g}" if self.reason is None else "no answer",
+            f"{self.level:.0%} interval": f"{low:.4g} to {high:.4g}"
+            if self.reason is None
+            else self.reason,
+            "method": self.method,
+            "the log itself": self._logged(),
+            "effective samples": f"{self.effective_samples:.1f}",
+            "support": f"{self.support:.1%} of the policy's steps",
+            "assumptions": "; ".join(self.assumptions),
+        }
+        return notebook.card("Estimate", facts)
+
+
+ENOUGH_EXACT = 30.0  # effective samples with which integers need not be smoothed
+LEAST_COVERED = 0.5  # share of the integers near the policy's that the log must play
+
+
+def importance_weights(log: Trajectories, played: Played, radius: float) -> tuple[Floats, bool]:
+    """Return the cumulative ratios [n, horizon], and whether integers must be equal.
+
+    The policy is treated as if it played uniformly within `radius` of its action (a share of each
+    continuous axis, cut at its ends), because the log never has exactly the same action. Categories
+    must be equal. Integers must be equal if enough logged integers are equal to the policy's, as in
+    a log without noise. Otherwise they are treated as continuous, if the log plays enough of the
+    integers near the policy's.
+    """
+    exact = _ratios(log, played, radius, True)
+    found = np.asarray(np.cumprod(exact, axis=1), np.float64)
+    n_exact = effective_samples(found)
+    if n_exact >= ENOUGH_EXACT or not (played.kinds[played.axes.n_state :] == ORDERED).any():
+        return found, True
+    ratios = _ratios(log, played, radius, False)
+    near = np.asarray(np.cumprod(ratios, axis=1), np.float64)
+    # A ratio has the mean 1 if the log plays every action near the policy's.
+    sums = np.where(log.has_step, ratios, 0.0).sum(axis=0)
+    is_played = log.has_step.any(axis=0)
+    covered = (sums[is_played] / log.has_step.sum(axis=0)[is_played]).min()
+    if covered < LEAST_COVERED or effective_samples(near) <= n_exact:
+        return found, True
+    return near, False
+
+
+def _ratios(log: Trajectories, played: Played, radius: float, is_exact: bool) -> Floats:
+    """Return for each step the policy's density of the action divided by the log's density.
+
+    It is 1 after the end of an episode. `is_exact` says whether integers must be equal.
+    """
+    assert log.propensities is not None
+    axes = played.axes
+    own = slice(axes.n_state, len(axes))
+    is_interval = played.kinds[own] == INTERVAL
+    low, high = axes.low[own], axes.high[own]
+    reach = np.where(is_interval | (not is_exact), played.reach(radius)[own], 0.0)
+    ratios = np.ones((len(log), log.horizon))
+    for step in range(log.horizon):
+        rows = np.flatnonzero(log.has_step[:, step])
+        if not len(rows):
+            continue
+        wanted = played.actions(step, log.states[rows, step])
+        first, last = np.maximum(low, wanted - reach), np.minimum(high, wanted + reach)
+        slack = 1e-9 * np.where(is_interval, high - low, 1.0)
+        logged = log.actions[rows, step]
+        is_near = ((logged >= first - slack) & (logged <= last + slack)).all(axis=1)
+        size = np.prod(last - first + np.where(is_interval, 0.0, 1.0), axis=1)
+        ratios[rows, step] = is_near / size / log.propensities[rows, step]
+    return ratios
+
+
+def effective_samples(weights: Floats) -> float:
+    """Return the smallest (sum w)^2 / (sum w^2) of all steps. The sums are over episodes.
+
+    >>> effective_samples(np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]]))
+    2.0
+    """
+    squares = (weights**2).sum(axis=0)
+    sums = weights.sum(axis=0)
+    return float(np.where(squares > 0, sums**2 / np.where(squares > 0, squares, 1.0), 0.0).min())
+
+
+def weighted_sums(weights: Floats, gains: Floats, counts: Floats) -> Floats:
+    """Return sum_h (sum_i w_ih g_ih) / (sum_i w_ih) for each column of counts.
+
+    `counts` is how often each episode was drawn. `gains` has one column, or one for each
+    column of `counts`.
+
+    >>> weights, gains = np.array([[1.0, 1.0], [1.0, 3.0]]), np.array([[2.0, 4.0], [4.0, 8.0]])
+    >>> weighted_sums(weights, gains[:, :, None], np.ones((2, 1))).tolist()  # 3 + 7
+    [10.0]
+    """
+    total = np.einsum("ih,ic->hc", weights, counts)
+    above = np.einsum("ihc,ic->hc", weights[:, :, None] * gains, counts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: Floats = (above / total).sum(axis=0)
+    return found
+
+
+LEAST_SUPPORT = 0.9  # share of the policy's steps near which the log must have data
+LEAST_INSIDE = 0.5  # share of these at which the regression must not extrapolate
+LEAST_EFFECTIVE = 10.0  # effective samples below which there is no answer
+MORE = 5  # times as many episodes are advised, for a log with SOME_NEAR of the LEAST_NEAR steps
+SOME_NEAR = 2
+FEWEST_ADVISED = 100  # episodes of a new log
+
+
+class Refusal:
+    """Explain why a method has no answer.
+
+    Parameters
+    ----------
+    log, some : Trajectories
+        All episodes, and those used in the regression.
+    model : FittedModel
+        The regression on `some`.
+    method : str
+        The method.
+    """
+
+    def __init__(
+        self, log: Trajectories, some: Trajectories, model: FittedModel, method: str
+    ) -> None:
+        self.log, self.some, self.model, self.method = log, some, model, method
+        self.played, self.radius = model.played, model.radius
+
+    def support_reason(self) -> str:
+        """Return the message for a log with data near too few of the policy's steps."""
+        n, last = max(FEWEST_ADVISED, MORE * len(self.log)), self._new()
+        if n <= fitted.MOST_EPISODES and self._has_weights(self.model):
+            roughly = FittedModel(self.some, self.played, self.radius, SOME_NEAR)
+            if roughly.support >= LEAST_SUPPORT and roughly.inside >= LEAST_INSIDE:
+                last = f"record {n:,} episodes in the same way"
+        return (
+            f"the log has data near {self.model.support:.0%} of the policy's steps only: at the "
+            f"others nobody did anything like it{self._example()}; {self._advice(last)}"
+        )
+
+    def _example(self) -> str:
+        """Return a sentence on a step at which the policy's actions are beyond the logged ones."""
+        log, axes, n_state = self.some, self.played.axes, self.played.axes.n_state
+        reach = self.played.reach(self.radius)[n_state:]
+        for step in range(log.horizon):
+            rows = np.flatnonzero(log.has_step[:, step])
+            if not len(rows):
+                continue
+            logged = log.actions[rows, step]
+            wanted = self.played.actions(step, log.states[rows, step])
+            low, high = logged.min(axis=0), logged.max(axis=0)
+            beyond = ((wanted < low - reach) | (wanted > high + reach)).mean(axis=0)
+            j = int(beyond.argmax())
+            if beyond[j] > 0:
+                plays, has = (
+                    " to ".join(dict.fromkeys(f"{end:.4g}" for end in (ends.min(), ends.max())))
+                    for ends in (wanted[:, j], logged[:, j])
+                )
+                return (
+                    f" (at step {step} the policy plays {axes.names[n_state + j]} = {plays}, and "
+                    f"the log has {has})"
+                )
+        return ""
+
+    def inside_reason(self) -> str:
+        """Return the message for a log from which the regression would have to extrapolate."""
+        return (
+            f"{1 - self.model.inside:.0%} of the policy's steps have logged steps near them, but "
+            "not on all sides, as in a log without noise: it cannot tell what another action would "
+            f"earn; {self._advice(self._new())}"
+        )
+
+    def kink_reason(self) -> str:
+        """Return the message for rewards with kinks that the regression cannot resolve."""
+        n, noise = MORE * len(self.log), self.radius / 2
+        return (
+            "the estimate depends on the number of neighbors by more than chance, "
+            "and not as at a single kink: rewards or values are sharper than "
+            f"the log shows; record {n:,} episodes of this policy with noise={noise:g}"
+        )
+
+    def effective_reason(self, effective: float) -> str:
+        """Return the message for a log with too few effective samples."""
+        by, last = "by their weights", self._new()
+        if self.method == MODEL:  # which averages over n^SHARE of n episodes
+            by = "near the policy's actions"
+            factor = (3 * LEAST_EFFECTIVE / max(effective, 1e-9)) ** (1 / fitted.SHARE)
+            n = max(FEWEST_ADVISED, factor * len(self.log))
+            if n <= fitted.MOST_EPISODES:
+                last = f"record {_round_up(n):,} episodes in the same way"
+        return (
+            f"{by}, the logged episodes amount to {effective:.1f} of {len(self.log):,}: that many "
+            f"do what the policy does, and an estimate needs {LEAST_EFFECTIVE:g}; "
+            f"{self._advice(last)}"
+        )
+
+    def _advice(self, last: str) -> str:
+        """Return the advice: a change of arguments that helps, if there is one, and then `last`."""
+        return ", or ".join([*self._arguments(), last])
+
+    def _new(self) -> str:
+        """Return the advice to record a log of the policy itself."""
+        n = max(FEWEST_ADVISED, len(self.log))
+        if (self.played.kinds == CATEGORICAL).any():  # each category needs data of its own
+            n = max(n, min(MORE * n, fitted.MOST_EPISODES))
+        can_be_near = self.played.reach(self.radius)[self.played.axes.n_state :].any()
+        noise = f" with noise={self.radius:g}" if can_be_near else ""
+        names = self._ordered_names(self.played.kinds)
+        order = f" and ordered={names}" if noise and names else ""
+        return f"record {n:,} or more episodes of this policy{noise}{order}"
+
+    def _ordered_names(self, kinds: NDArray[np.str_]) -> list[str]:
+        """Return the names of the discrete axes that are ordered only because of `ordered=`.
+
+        `kinds` are the kinds of all axes.
+        """
+        axes = self.played.axes
+        own = np.array([axis.kind for axis in axes_of(axes.states, axes.actions)])
+        return [axes.names[i] for i in np.flatnonzero((own == CATEGORICAL) & (kinds == ORDERED))]
+
+    def _arguments(self) -> list[str]:
+        """Return a list with the smallest change of arguments that gives an answer.
+
+        The list is empty if no change helps.
+        """
+        by_model = ', with method="model"'
+        if self.method != MODEL and _is_enough(self.model):
+            return ['give method="model", which needs no propensities']
+        axes, kinds = self.played.axes, self.played.kinds
+        loose = (kinds == CATEGORICAL) & (axes.high - axes.low > 1)
+        if loose.any():
+            played = self.played.with_kinds(np.where(loose, ORDERED, kinds).tolist())
+            names = self._ordered_names(played.kinds)
+            changed = FittedModel(self.some, played, self.radius)
+            if _is_enough(changed):
+                end = "" if self._has_weights(changed) else by_model
+                return [f"give ordered={names} if their neighboring values are similar{end}"]
+        radius = 2 * self.radius
+        if radius < 0.5 and not (kinds == CATEGORICAL).all():
+            changed = FittedModel(self.some, self.played, radius)
+            if _is_enough(changed):
+                end = "" if self._has_weights(changed) else by_model
+                return [f"give radius={radius:g} if steps that far apart are similar{end}"]
+        return []
+
+    def _has_weights(self, model: FittedModel) -> bool:
+        """Return whether the method has enough effective samples with the arguments of `model`."""
+        if self.method == MODEL:
+            return True
+        weights, _ = importance_weights(self.log, model.played, model.radius)
+        return effective_samples(weights) >= LEAST_EFFECTIVE
+
+
+def _is_enough(model: FittedModel) -> bool:
+    """Return whether a regression has enough data for an answer."""
+    is_near = model.support >= LEAST_SUPPORT and model.inside >= LEAST_INSIDE
+    return is_near and model.effective_samples >= LEAST_EFFECTIVE
+
+
+def _round_up(n: float) -> int:
+    """Round a number of episodes up to two significant digits.
+
+    >>> _round_up(1234.5)
+    1300
+    """
+    digits = 10.0 ** max(0, math.floor(math.log10(n)) - 1)
+    return math.ceil(math.ceil(n / digits) * digits)
+
 
 _SAME = "dynamics, rewards and starts in the future are the same as when the log was made"
 _MARKOV = "the logged state and the step decide what follows: nothing hidden influenced the actions"

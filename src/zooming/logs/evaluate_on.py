@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.agent import Agent
-from zooming.agents.env_facts import check_env
-from zooming.agents.learning_problem import LearningProblem
-from zooming.agents.rules import as_function
+from zooming.agents.base.agent import Agent
+from zooming.agents.base.env_facts import check_env
+from zooming.agents.base.problem import LearningProblem
+from zooming.agents.base.rules import as_function
 from zooming.errors import ConfigurationError
 from zooming.logs import fitted
-from zooming.logs.estimate import DOUBLY_ROBUST, IMPORTANCE, METHODS, MODEL, Estimate
-from zooming.logs.estimators import Answer
+from zooming.logs.estimators import DOUBLY_ROBUST, IMPORTANCE, METHODS, MODEL, Answer, Estimate
 from zooming.logs.trajectories import Played, read_episodes
 from zooming.spaces.axes import axes_of
 from zooming.validation import check_choice, check_float, check_int

@@ -7,11 +7,195 @@ each step is one regression at one point per episode. No point uses its own epis
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
-from zooming.logs.neighbors import LEAST_NEAR, Indices, Neighbors, find_neighbors
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.kernels.boxes.layout import WIDTH
 from zooming.logs.trajectories import Played, Trajectories
+from zooming.spaces.flatten import CATEGORICAL, ORDERED
 from zooming.validation import Floats
+
+LEAST_NEAR = 5  # logged steps within the radius of a point that the log supports
+# Added to the variance of neighbors along each axis, of which 2 deviations are too far: if all
+# neighbors have the same action, one that is more than 1 % of the range away extrapolates.
+SURROUNDED = 2.5e-5
+LEAST_WEIGHT = 1e-6  # of the nearest; smaller ones are made relative to it
+ROWS = 256  # points whose distances are in memory at once
+Indices = NDArray[np.int64]
+
+
+@dataclass
+class Neighbors:
+    """The nearest logged points of each of n points.
+
+    Attributes
+    ----------
+    at : array of int [n, k]
+        Indices of the neighbors' episodes, nearest first.
+    away : array [n, k, axes]
+        Neighbor minus point, in scaled axes.
+    is_supported : array of bool [n]
+        Whether there are enough logged points within the radius.
+    is_equal : array of bool [n, k]
+        Whether the categories are the same.
+    half_step : float
+        Half the distance of neighboring integers, 0 without integer axes.
+    """
+
+    at: Indices
+    away: Floats
+    is_supported: NDArray[np.bool_]
+    is_equal: NDArray[np.bool_]
+    half_step: float = 0.0
+
+    def weights(self, k: int) -> Floats:
+        """Return the weights of the k nearest neighbors: (1 - (d / D)^3)^3 at the distance d.
+
+        D is a little more than the largest distance of a neighbor with the same categories. So all
+        these neighbors get a positive weight. D is larger if there are fewer than k of them, and on
+        integer axes, where many have the same distance.
+        """
+        is_equal = self.is_equal[:, :k]
+        n_equal = is_equal.sum(axis=1, keepdims=True)
+        distance = np.where(is_equal, np.sqrt((self.away[:, :k] ** 2).sum(axis=2)), 0.0)
+        more = np.where(n_equal < k, 1.0 / np.maximum(n_equal, 1), 1e-6)
+        farthest = np.maximum(distance.max(axis=1, keepdims=True), 1e-12)
+        largest = farthest * (1 + more) + self.half_step
+        found = (1.0 - (distance / largest) ** 3) ** 3 * is_equal
+        top = found.max(axis=1, keepdims=True)
+        # All neighbors at one distance, as in logs without noise, have weights of almost 0.
+        return np.asarray(np.where(top < LEAST_WEIGHT, found / np.maximum(top, 1e-300), found))
+
+    def beyond(self, k: int) -> Floats:
+        """Return the squared Mahalanobis distance of each point from its k nearest neighbors.
+
+        It is large where a regression extrapolates: where all neighbors are on one side or on a
+        line.
+        """
+        weights = self.weights(k)
+        total = weights.sum(axis=1, keepdims=True)
+        shares = weights / np.where(total > 0, total, 1.0)
+        away = self.away[:, :k]
+        mean = np.einsum("nk,nka->na", shares, away)
+        spread = (away * shares[:, :, None]).transpose(0, 2, 1) @ away
+        spread -= mean[:, :, None] * mean[:, None]
+        spread += SURROUNDED * np.eye(away.shape[2])
+        solved = np.linalg.solve(spread, mean[..., None])[..., 0]
+        return np.asarray(np.einsum("na,na->n", mean, solved), np.float64)
+
+    def regress(self, targets: Floats, counts: Floats, k: int, ridge: float) -> Floats:
+        """Return local quadratic fits at the points, one for each column of targets and counts.
+
+        `targets` and `counts` are [episodes, columns]. A count is how often the bootstrap drew an
+        episode. `ridge`, per neighbor, keeps slopes and curvatures near 0. A fit stays between the
+        smallest and the largest target of its neighbors. It is NaN where no neighbor has the same
+        categories.
+        """
+        weights = self.weights(k)
+        parts = []
+        for first in range(0, len(self.at), ROWS):
+            rows = slice(first, first + ROWS)
+            at, is_there = self.at[rows, :k], self.is_equal[rows, :k]
+            design = _design(self.away[rows, :k], is_there.sum(axis=1))
+            fitted = _fit(design, weights[rows], targets[at], counts[at], ridge)
+            drawn = (counts[at] > 0) & is_there[:, :, None]
+            low = np.where(drawn, targets[at], np.inf).min(axis=1)
+            high = np.where(drawn, targets[at], -np.inf).max(axis=1)
+            parts.append(np.where(low <= high, np.clip(fitted, low, high), np.nan))
+        return np.concatenate(parts)
+
+
+def _design(away: Floats, n_equal: Indices) -> Floats:
+    """Return the regressors: 1, the coordinates, and their products if k is large enough.
+
+    `n_equal` is the number of neighbors with the same categories. Where it is small and below k,
+    products and coordinates are set to 0.
+    """
+    n, k, axes = away.shape
+    first, second = np.triu_indices(axes)
+    parts = [np.ones((n, k, 1)), away]
+    if k >= 3 * (1 + axes + len(first)):
+        parts.append(away[:, :, first] * away[:, :, second])
+    design = np.concatenate(parts, axis=2)
+    is_few = n_equal < k
+    design[is_few & (n_equal < 3 * (1 + axes)), :, 1:] = 0.0
+    design[is_few & (n_equal < 3 * (1 + axes + len(first))), :, 1 + axes :] = 0.0
+    return design
+
+
+def _fit(design: Floats, weights: Floats, targets: Floats, counts: Floats, ridge: float) -> Floats:
+    """Return the intercepts [n, columns] of weighted ridge regressions.
+
+    `design` is [n, k, terms], `weights` [n, k], `targets` and `counts` [n, k, columns].
+    """
+    n, _, terms = design.shape
+    first, second = np.triu_indices(terms)
+    weighted = design * weights[:, :, None]
+    drawn = counts.transpose(0, 2, 1)
+    products = drawn @ (weighted[:, :, first] * design[:, :, second])
+    left = np.empty((n, counts.shape[2], terms, terms))
+    left[:, :, first, second] = left[:, :, second, first] = products
+    right = (drawn * targets.transpose(0, 2, 1)) @ weighted
+    slopes = np.arange(1, terms)
+    left[:, :, slopes, slopes] += ridge * np.maximum(left[:, :, :1, 0], 1e-12)
+    left[:, :, 0, 0] += 1e-9
+    return np.asarray(np.linalg.solve(left, right[..., None])[:, :, 0, 0], np.float64)
+
+
+def find_neighbors(
+    points: Floats, own: Indices, logged: Floats, episodes: Indices, played: Played, k: int,
+    radius: float, least: int = LEAST_NEAR,
+) -> Neighbors:  # fmt: skip
+    """Find the logged points nearest to given (state, action) points, all in the unit cube.
+
+    Parameters
+    ----------
+    points, logged : array [n, axes], [m, axes]
+        The points, and the logged points.
+    own, episodes : array of int
+        The episode of each point, and of each logged point. No point uses its own episode.
+    played : Played
+        The policy, for its axes.
+    k : int
+        Number of neighbors, at most m - 1.
+    radius : float
+        Distance along each axis at which a logged point supports a point.
+    least : int
+        Number of logged points within the radius that support a point.
+    """
+    is_category = played.kinds == CATEGORICAL
+    deviation = logged.std(axis=0)
+    scale = np.where(deviation > 1e-9, deviation, 1.0)
+    scale[is_category] = 1.0
+    # In the unit cube, the step of an integer axis is 1 / (number of values).
+    steps = (played.reach(radius) + 0.5) / played.axes.table[:, WIDTH]
+    limit = np.where(played.kinds == ORDERED, steps, radius + 1e-9)[~is_category]
+    at, supported, away, equal = [], [], [], []
+    for first in range(0, len(points), ROWS):
+        here, mine = points[first : first + ROWS], own[first : first + ROWS]
+        gap = logged[None] - here[:, None]
+        is_same = (np.abs(gap[:, :, is_category]) < 1e-9).all(axis=2)
+        is_other = mine[:, None] != episodes[None]
+        near = (np.abs(gap[:, :, ~is_category]) <= limit).all(axis=2) & is_same & is_other
+        supported.append(near.sum(axis=1) >= least)
+        gap /= scale
+        gap[:, :, is_category] = 0.0
+        square = (gap**2).sum(axis=2) + np.where(is_same, 0.0, 1e6) + np.where(is_other, 0.0, 1e12)
+        nearest = np.argpartition(square, k - 1, axis=1)[:, :k]
+        order = np.argsort(np.take_along_axis(square, nearest, 1), axis=1, kind="stable")
+        nearest = np.take_along_axis(nearest, order, 1)
+        at.append(episodes[nearest])
+        away.append(np.take_along_axis(gap, nearest[:, :, None], 1)[:, :, ~is_category])
+        equal.append(np.take_along_axis(is_same & is_other, nearest, 1))
+    whole = (played.kinds == ORDERED) & (deviation > 1e-9)
+    half_steps = 0.5 / played.axes.table[whole, WIDTH] / scale[whole]
+    return Neighbors(
+        np.concatenate(at), np.concatenate(away), np.concatenate(supported), np.concatenate(equal),
+        float(half_steps.min(initial=np.inf)) if whole.any() else 0.0,
+    )  # fmt: skip
+
 
 MOST_EPISODES = 2000  # of a regression; from more, as many are drawn
 MOST_BEYOND = 4.0  # squared Mahalanobis distance from which a regression extrapolates; uniform

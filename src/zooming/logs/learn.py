@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.agent import Agent
+from zooming.agents.base.agent import Agent
 from zooming.logs.checks import Checker, Fault
 from zooming.logs.columns import Rows
 from zooming.logs.reading import Source, join, open_log

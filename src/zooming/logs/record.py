@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.env_facts import check_env, horizon_of, reset, stated_names, take_step
-from zooming.agents.replay import Transitions, kept_transitions
-from zooming.agents.rules import Exploration, as_function
-from zooming.agents.seeds import derive_seed
+from zooming.agents.base.env_facts import check_env, horizon_of, reset, stated_names, take_step
+from zooming.agents.base.rules import Exploration, as_function
+from zooming.agents.base.seeds import derive_seed
+from zooming.agents.training.replay import Transitions, kept_transitions
 from zooming.errors import ConfigurationError
 from zooming.spaces.axes import axes_of
 from zooming.spaces.flatten import build_tree

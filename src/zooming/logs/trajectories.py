@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.agent import Agent
-from zooming.agents.learning_problem import LearningProblem
-from zooming.agents.rules import as_function, check_action
+from zooming.agents.base.agent import Agent
+from zooming.agents.base.problem import LearningProblem
+from zooming.agents.base.rules import as_function, check_action
 from zooming.errors import ConfigurationError, TransitionError
-from zooming.kernels.layout import LOW, WIDTH
+from zooming.kernels.boxes.layout import LOW, WIDTH
 from zooming.logs.checks import Checker
 from zooming.logs.learn import whole_episodes
 from zooming.logs.reading import open_log

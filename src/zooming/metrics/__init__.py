@@ -6,13 +6,12 @@ Finite sets: `Graph` (shortest paths), `Matrix` (a distance matrix),
 Oracles: `Greedy`, `Packing`.
 """
 
-from zooming.metrics.ball_view import Balls
 from zooming.metrics.finite import Discrete, Finite, Graph, Matrix, Points
 from zooming.metrics.norms import L1, L2, LInf, Norm
 from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
 from zooming.metrics.pairs import Pairs, Product
 from zooming.metrics.sides import Metric, Side
-from zooming.metrics.space import Space
+from zooming.metrics.space import Balls, Space
 
 __all__ = [
     "Balls",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zooming.errors import ConfigurationError
-from zooming.kernels import distances
+from zooming.kernels.balls import distances
 from zooming.metrics import axioms
 from zooming.metrics.axioms import MOST_POINTS, as_list
 from zooming.metrics.sides import COMBINE, Metric, Side

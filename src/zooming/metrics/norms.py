@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from zooming.errors import ConfigurationError
-from zooming.kernels import LOW, distances
+from zooming.kernels import LOW
+from zooming.kernels.balls import distances
 from zooming.metrics.axioms import MOST_POINTS
 from zooming.metrics.sides import COMBINE, Metric, Side
 from zooming.spaces.axes import Axes

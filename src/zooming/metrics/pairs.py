@@ -11,14 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zooming.errors import ConfigurationError
-from zooming.kernels import balls
+from zooming.kernels.balls import balls
 from zooming.metrics import axioms
 from zooming.metrics.axioms import MOST_POINTS, as_list
-from zooming.metrics.finite import n_values
-from zooming.metrics.kinds import KINDS
+from zooming.metrics.finite import Discrete, Graph, Matrix, Points, n_values
+from zooming.metrics.norms import L1, L2, LInf
 from zooming.metrics.sides import Metric
 from zooming.spaces.axes import Axes
 from zooming.validation import Floats, check_float, check_int
+
+KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (Matrix, Points, Graph, Discrete, L1, L2, LInf)
+}
 
 
 class Product:

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError
 from zooming.metrics.finite import Discrete, Finite, Matrix
-from zooming.metrics.kinds import KINDS
 from zooming.metrics.norms import Norm
-from zooming.metrics.pairs import Pairs, Product
+from zooming.metrics.pairs import KINDS, Pairs, Product
 from zooming.metrics.sides import Metric
 
 SIDES = ("states", "actions")

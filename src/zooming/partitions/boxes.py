@@ -3,33 +3,157 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.kernels import (
-    ACTIVE,
-    BALL,
-    CORE,
-    FINE,
-    NO_PARENT,
-    STORED_BALL,
-    box_episodes,
-    box_queries,
-    sides,
-)
-from zooming.kernels.records import Boxes, pack
-from zooming.partitions.box_view import view_boxes
+from zooming.kernels import ACTIVE, BALL, CORE, FINE, NO_PARENT, STORED_BALL, sides
+from zooming.kernels.boxes import play as box_episodes
+from zooming.kernels.boxes import play as box_queries
+from zooming.kernels.loop.crossing import Boxes, pack
+from zooming.partitions import splits as split_answers
 from zooming.partitions.faults import fault, has_same_cuts, lengths, levels
-from zooming.partitions.nets import cut_into_cells
-from zooming.partitions.rule_splits import due_at_row, split_by_rule
 from zooming.partitions.table import Answer, Table, n_roots, root_values
-from zooming.partitions.view import Partition
+from zooming.partitions.view import Partition, corners
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible
 from zooming.validation import Floats
+
+if TYPE_CHECKING:
+    pass
+
+
+def cut_into_cells(table: Any, borders: list[Floats]) -> None:
+    """Cut every root of a new `BoxTable` at borders[i] along axis i.
+
+    The borders of an axis are ascending and inside (0, 1). Each split halves the number of cells.
+    If the number is odd, the second child gets one more. `kernels.draw_tied` relies on this. A net
+    is cut along its state axes first. Below them, the value of an inner row is then the largest Q
+    of one state. So selection finds the maximum at once, and can draw among ties.
+    """
+    core = table.core
+    n_axes = len(borders)
+    row = np.arange(n_roots(core))
+    first = np.zeros((len(row), n_axes), np.int64)  # each row covers cells first to last - 1
+    last = np.tile(
+        np.array([len(axis_borders) + 1 for axis_borders in borders], np.int64), (len(row), 1)
+    )
+    most = max((len(axis_borders) for axis_borders in borders), default=0)
+    border = np.array(
+        [np.pad(axis_borders, (0, most - len(axis_borders))) for axis_borders in borders]
+    )
+    is_net = bool(core["spacing"][0])
+    is_state = is_net & (np.arange(n_axes) < core["n_state"][0])
+    while True:
+        wide = (last - first > 1).any(axis=1)
+        row, first, last = row[wide], first[wide], last[wide]
+        if not len(row):
+            break
+        width = last - first
+        is_first = is_state & (width > 1)
+        axis = np.argmax(np.where(is_first, width + most + 1, width), axis=1)
+        each = np.arange(len(row))
+        middle = (first[each, axis] + last[each, axis]) // 2
+        child = table.rows_in_use + 2 * each
+        table.reserve(2 * len(row))
+        table.rows["axis"][row] = axis
+        table.rows["cut"][row] = border[axis, middle - 1]
+        table.rows["child"][row] = child
+        core["n_rows"] += 2 * len(row)
+        core["n_balls"] += len(row)
+        for side in (0, 1):
+            table.rows["value"][child + side] = table.rows["value"][row]
+            table.rows["parent"][child + side] = row
+            table.rows["due_at"][child + side] = np.inf
+        left_last, right_first = last.copy(), first.copy()
+        left_last[each, axis] = right_first[each, axis] = middle
+        row = np.concatenate([child, child + 1])
+        first, last = np.concatenate([first, right_first]), np.concatenate([left_last, last])
+
+
+def view_boxes(table: BoxTable, step: int) -> Partition:
+    """Return the active balls of a step, sorted by row."""
+    axes = table.axes
+    row, low, high = table.boxes(step)
+    balls = table.rows[row]
+    depth = balls["depth"].astype(np.int64)
+    return Partition(
+        low=corners(axes, low),
+        high=corners(axes, high),
+        q_value=np.array(table.q_values(step, row)),
+        n_visits=balls["n_visits"].astype(np.int64),
+        depth=depth,
+        radius=_radii(table.core, depth, lengths(axes.table, low, high)),
+        names=tuple(axes.names),
+        step=step,
+        kinds=tuple(axes.kinds),
+        weights=tuple(axes.weights),
+        paths=tuple(axes.paths),
+    )
+
+
+def _radii(core: NDArray[Any], depth: NDArray[np.int64], side_lengths: Floats) -> Floats:
+    """Return the radius of each ball, as `Partition` defines it."""
+    if core["cubes"][0]:
+        return np.asarray(0.5**depth)
+    if core["spacing"][0]:
+        return np.full(len(depth), core["spacing"][0])
+    return np.asarray(side_lengths.max(axis=1))
+
+
+def split_by_rule(table: BoxTable, row: int) -> None:
+    """Split a due ball by the table's rule, or set when it is due again."""
+    axes, rows = table.axes, table.rows
+    bits, at = split_answers.cuts(
+        table.rule, split_answers.ball_at(table, row, axes.names, axes.table), axes.table
+    )
+    n_children = 1 << bits.bit_count()
+    if not bits:
+        # A TreeRule may give a later number of visits; for any other rule the ball stays whole.
+        later = due_at_row(table, row) if split_answers.sees_statistics(table.rule) else 0.0
+        rows["due_at"][row] = later if later > rows["n_visits"][row] else np.inf
+    elif not _has_room(table, row, bits):
+        rows["due_at"][row] = np.inf
+    elif table.n_balls + n_children - 1 > table.core["max_balls"][0]:
+        rows["due_at"][row] = np.inf  # balls never disappear: never due again
+        table.is_full = True
+    else:
+        table.reserve(2 * (n_children - 1))  # may replace the rows
+        ball, core = table.rows[row].copy(), table.core.copy()
+        try:
+            kernels.cut(table.rows, table.core, table.stats, axes.table, row, bits, at)
+            children = range(table.rows_in_use - n_children, table.rows_in_use)
+            table.rows["due_at"][children.start : children.stop] = [
+                due_at_row(table, child) for child in children
+            ]
+        except BaseException:  # from the rule, or an interrupt: restore the ball, still due
+            table.rows[row], table.core[:] = ball, core
+            raise
+
+
+def due_at_row(table: BoxTable, row: int) -> float:
+    """Return the number of visits at which the rule splits a ball."""
+    ball = split_answers.ball_at(table, row, table.axes.names, table.axes.table)
+    return split_answers.due_at(table.rule, ball)
+
+
+def _has_room(table: BoxTable, row: int, bits: int) -> bool:
+    """Return whether the stack of a selection is large enough for the forks below these cuts.
+
+    Each cut along an action axis on the path from the root is a fork. `bits` has one bit per axis
+    that is cut.
+    """
+    n_state, n_forks = (
+        int(table.core["n_state"][0]),
+        (bits >> int(table.core["n_state"][0])).bit_count(),
+    )
+    while table.rows["parent"][row] != kernels.NO_PARENT:
+        row = int(table.rows["parent"][row])
+        n_forks += int(table.rows["axis"][row] >= n_state)
+    return bool(n_forks <= kernels.most_splits(table.core["n_action"][0]))
+
 
 _CACHE_LINE = 64
 _NOTHING = np.zeros(0, np.int64)

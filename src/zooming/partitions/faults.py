@@ -30,8 +30,8 @@ from zooming.kernels import (
     most_splits,
 )
 from zooming.kernels import WEIGHT as AXIS_WEIGHT
-from zooming.kernels.layout import INDEX
-from zooming.kernels.trees import FINEST, FIRST_INDEX, NOISE, WEIGHT
+from zooming.kernels.boxes.layout import INDEX
+from zooming.kernels.boxes.trees import FINEST, FIRST_INDEX, NOISE, WEIGHT
 from zooming.validation import Floats
 
 

@@ -45,9 +45,9 @@ class Table(ABC):
     core: NDArray[Any]
     rows: NDArray[Any]
     stats: Floats
-    handle: Any  # all arrays for the kernels, see `kernels.records`
-    _episodes: Any  # the `kernels.episodes.Kernels` of this kind of table
-    _place: NDArray[np.int64]  # see `kernels.layout.KEPT_STEP`
+    handle: Any  # all arrays for the kernels, see `kernels.loop.crossing`
+    _episodes: Any  # the `kernels.loop.episodes.Kernels` of this kind of table
+    _place: NDArray[np.int64]  # see `kernels.boxes.layout.KEPT_STEP`
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class Table(ABC):
 
     @cached_property
     def play(self) -> Callable[..., int]:
-        """The compiled loop over episodes. See `kernels.episodes.make_play`."""
+        """The compiled loop over episodes. See `kernels.loop.episodes.make_play`."""
         kernel: Callable[..., int] = self._episodes.play()
         return kernel
 
@@ -159,14 +159,14 @@ class Table(ABC):
     def next_step(self) -> Callable[..., int]:
         """The compiled function for an update and the next action.
 
-        See `kernels.episodes.make_next_step`.
+        See `kernels.loop.episodes.make_next_step`.
         """
         kernel: Callable[..., int] = self._episodes.next_step()
         return kernel
 
     @cached_property
     def replay(self) -> Callable[..., int]:
-        """The compiled loop over recorded transitions. See `kernels.replay`."""
+        """The compiled loop over recorded transitions. See `kernels.loop.replay`."""
         kernel: Callable[..., int] = self._episodes.replay()
         return kernel
 

@@ -1,11 +1,11 @@
-"""The ball table of optimistic trees, with the split rule and the index of `kernels.trees`."""
+"""The ball table of optimistic trees, with the rules of `kernels.boxes.trees`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from zooming.kernels import tree_episodes
-from zooming.kernels.trees import (
+from zooming.kernels.boxes import trees as tree_episodes
+from zooming.kernels.boxes.trees import (
     FIRST_INDEX,
     FUTURE,
     NOISE,
@@ -20,7 +20,7 @@ from zooming.partitions.boxes import BoxTable
 class TreeTable(BoxTable):
     """The boxes of optimistic trees.
 
-    `stats` has the statistics of `kernels.trees` for each ball.
+    `stats` has the statistics of `kernels.boxes.trees` for each ball.
     """
 
     _episodes = tree_episodes.KERNELS
@@ -58,4 +58,4 @@ class TreeTable(BoxTable):
         """Return the index (optimistic value) of a ball, or of an array of balls, at a step."""
         share = float(share_of_first(self.core, step))
         last, first = self.rows["value"][rows], self.stats[rows, FIRST_INDEX]
-        return (1.0 - share) * last + share * first  # `kernels.trees.index_of`
+        return (1.0 - share) * last + share * first  # `kernels.boxes.trees.index_of`

@@ -6,9 +6,8 @@ plots stay readable in black and white. The style is set on the Axes. Matplotlib
 do not change.
 """
 
-from zooming.plots import rendering as rendering  # for env.render
 from zooming.plots.ball_pictures import balls
-from zooming.plots.curve_data import Runs, read_study
+from zooming.plots.curve_data import Runs
 from zooming.plots.curves import distance_to_optimum, learning_curves
 from zooming.plots.look import COLORS, drawing
 from zooming.plots.partitions import partition
@@ -27,7 +26,6 @@ __all__ = [
     "partition_sizes",
     "memory_against_regret",
     "Runs",
-    "read_study",
     "drawing",
     "COLORS",
 ]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zooming.analysis.optimal import Optimal
 from zooming.errors import ConfigurationError
-from zooming.metrics.ball_view import Balls
+from zooming.metrics.space import Balls
 from zooming.partitions.cuts import View, most_visited
 from zooming.plots.look import drawing
 from zooming.plots.partitions import MOST_NAMES, add_colorbar, axis_label, set_ticks, wrap

@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.history import History
+from zooming.agents.training.history import History
 from zooming.analysis.regret import Regret, regret_exponent
 from zooming.errors import ConfigurationError
-from zooming.plots.bands import draw_band, draw_legend, make_room
 from zooming.plots.curve_data import Runs
-from zooming.plots.groups import Group, as_runs, half_interval, label_groups
-from zooming.plots.look import (
-    COLORS,
-    MARKERS,
-    drawing,
-    format_number,
-    set_integer_ticks,
+from zooming.plots.curves import (
+    Group,
+    as_runs,
+    draw_band,
+    draw_legend,
+    half_interval,
+    label_groups,
+    make_room,
 )
+from zooming.plots.look import COLORS, MARKERS, drawing, format_number, set_integer_ticks
 
 SCALES = ("log", "linear")
 

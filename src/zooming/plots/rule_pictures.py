@@ -14,7 +14,7 @@ from zooming.plots.partitions import add_colorbar, axis_label, set_ticks
 from zooming.validation import count_noun
 
 if TYPE_CHECKING:
-    from zooming.export.policy_rules import PolicyRule, Rules
+    from zooming.export.rules import PolicyRule, Rules
 
 MOST_STEPS_DRAWN = 6
 OPACITY = {"unvisited": 0.25, "guess": 0.45, "unsure": 0.6, "likely": 0.8}  # otherwise 1

@@ -224,7 +224,7 @@ class Axes:
         return [[axis.path, axis.low, axis.high, axis.kind] for axis in self._axes]
 
     def _tabulate(self) -> None:
-        """Set `table`, one row per axis with the columns of `kernels.layout`, and `ends`.
+        """Set `table`, one row per axis with the columns of `kernels.boxes.layout`, and `ends`.
 
         `ends` holds the exact upper bounds. LOW + WIDTH may differ from them by rounding.
         """

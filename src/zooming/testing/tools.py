@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.many import build_agent
+from zooming.agents.training.many import build_agent
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import feasible
 

@@ -41,13 +41,14 @@ from zooming.theory.estimates import (
     learning_rate_weights,
     lipschitz_of_q,
 )
-from zooming.theory.expected_regret import expected_regret_bound, expected_regret_delta
-from zooming.theory.lower_bounds import lower_bound, metric_lower_bound
-from zooming.theory.partition_sizes import partition_size_bound, visits_per_depth
 from zooming.theory.regret_bounds import (
     CONSTANTS,
     bound_name,
     discrete_regret_bound,
+    expected_regret_bound,
+    expected_regret_delta,
+    lower_bound,
+    metric_lower_bound,
     metric_regret_bound,
     regret_bound,
     regret_exponent_bound,
@@ -56,7 +57,9 @@ from zooming.theory.sample_complexity import (
     START_SHARE,
     discrete_pac_episodes,
     pac_episodes,
+    partition_size_bound,
     start_error,
+    visits_per_depth,
 )
 
 __all__ = [

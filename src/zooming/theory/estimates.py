@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError
-from zooming.theory.arguments import check_positive, check_whole
+from zooming.theory.coverings import check_positive, check_whole
 
 MOST_TERMS = 1000  # longer geometric sums are computed by their closed form
 MOST_SIDES = 6  # the most axes for which iota covers balls that depend on the data, see `iota`

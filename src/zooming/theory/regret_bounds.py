@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from zooming.errors import ConfigurationError
-from zooming.theory.arguments import check_positive, check_whole
-from zooming.theory.coverings import Covering, covering_at, scale_of
+from zooming.theory.coverings import Covering, check_positive, check_whole, covering_at, scale_of
 from zooming.theory.estimates import bias_of, iota
 
 CONSTANTS = ("derived", "printed")  # of the regret bound: 96 kappa, or the 192 of Theorem 4.1
@@ -279,3 +278,178 @@ def _check_constant(constant: str) -> None:
         raise ConfigurationError(
             f"constant={constant!r}: choose one of {', '.join(map(repr, CONSTANTS))}"
         )
+
+
+def expected_regret_delta(episodes: int, dimension: float) -> float:
+    """Return delta = K^(-1/(d+2)), the failure probability for the expected regret.
+
+    Runs in which the bound fails then cost at most delta H K = H K^((d+1)/(d+2)) on average. This
+    is the rate of the bound. [SBY19 sec. 4.1]
+
+    Parameters
+    ----------
+    episodes : int
+        Number of episodes K, at least 2.
+    dimension : float
+        Covering dimension d: N_r <= c r^-d.
+
+    Returns
+    -------
+    float
+        The failure probability.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> expected_regret_delta(10_000, dimension=2), expected_regret_delta(10_000, dimension=0)
+    (0.1, 0.01)
+    """
+    check_whole(low=2, episodes=episodes)
+    return math.pow(episodes, regret_exponent_bound(dimension) - 1)
+
+
+def expected_regret_bound(
+    horizon: int,
+    episodes: int,
+    dimension: float,
+    c: float = 1.0,
+    lipschitz: float = 1.0,
+    d_max: float = 1.0,
+) -> float:
+    """Return a bound on the expected regret E[R(K)].
+
+    It is `regret_bound` with delta = `expected_regret_delta`, plus delta H K.
+
+    For rewards in [0, 1] no run has more regret than H K. Give the agent the same delta:
+    `bonuses.Theory(episodes, delta)`. [SBY19 sec. 4.1]
+
+    Parameters
+    ----------
+    horizon : int
+        Number of steps H of an episode.
+    episodes : int
+        Number of episodes K, at least 2.
+    dimension : float
+        Covering dimension d: N_r <= c r^-d.
+    c : float
+        Constant c of N_r <= c r^-d.
+    lipschitz : float
+        Lipschitz constant L of Q*.
+    d_max : float
+        Diameter of the space.
+
+    Returns
+    -------
+    float
+        The bound on E[R(K)].
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range, or c < d_max^d.
+
+    Examples
+    --------
+    >>> round(expected_regret_bound(5, 2000, dimension=2) / 1e6, 3)
+    7.429
+    """
+    delta = expected_regret_delta(episodes, dimension)
+    return (
+        regret_bound(horizon, episodes, dimension, c, delta, lipschitz, d_max)
+        + delta * horizon * episodes
+    )
+
+
+def lower_bound(
+    horizon: int, episodes: int, dimension: float, c: float = 1.0, constant: float = 1.0
+) -> float:
+    """Return constant H^(3/2) c^(1/(d+2)) K^((d+1)/(d+2)). [SBY19 Thms 4.3, 4.4]
+
+    No algorithm has less regret, up to logarithms. The paper gives no constant, so compare growth
+    rates only. With d = 0 and c = SA, it is the tabular Omega(sqrt(H^3 S A K)). For d > 0 the
+    paper's construction, H bandits in sequence, shows the factor H, while its section 4.1 claims
+    H^(3/2). Here d_max = 1.
+
+    Parameters
+    ----------
+    horizon : int
+        Number of steps H of an episode.
+    episodes : int
+        Number of episodes K.
+    dimension : float
+        Covering dimension d: N_r <= c r^-d.
+    c : float
+        Constant c of N_r <= c r^-d, at least 1.
+    constant : float
+        Factor of the bound, positive.
+
+    Returns
+    -------
+    float
+        The lower bound, up to a constant and logarithms.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range, or c < 1.
+
+    Examples
+    --------
+    >>> lower_bound(4, 10000, dimension=2), lower_bound(4, 10000, dimension=0, c=9)
+    (8000.0, 2400.0)
+    """
+    check_whole(horizon=horizon, episodes=episodes)
+    check_positive(constant=constant)
+    exponent = regret_exponent_bound(dimension)
+    return float(
+        constant * horizon**1.5 * scale_of(dimension, c, 1.0) ** (1 - exponent) * episodes**exponent
+    )
+
+
+def metric_lower_bound(
+    horizon: int, episodes: int, covering: Covering, constant: float = 1.0
+) -> float:
+    """Return the lower bound for given covering numbers r -> N_r. [SBY19 Thm 4.4]
+
+        constant H inf over r0 of K r0 / log(K) + sum of N_r / r over the radii r >= r0
+
+    No algorithm has less expected regret on all problems of a space with d_max = 1. The paper does
+    not give the constant. For one step, the paper prints C_0 inf (K r0 + sum of N_r log(K) / r).
+    Here this is divided by log(K). H bandits in sequence have H times the regret.
+
+    Parameters
+    ----------
+    horizon : int
+        Number of steps H of an episode.
+    episodes : int
+        Number of episodes K, at least 2.
+    covering : callable
+        The function r -> N_r.
+    constant : float
+        Factor of the bound, positive.
+
+    Returns
+    -------
+    float
+        The lower bound, up to a constant.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is out of range, or a covering number is not finite and at least 1.
+
+    Examples
+    --------
+    >>> from zooming.theory import covering_number
+    >>> cube = lambda r: covering_number(r, (1, 1))
+    >>> round(metric_lower_bound(1, 10_000, cube)), round(metric_lower_bound(5, 10_000, cube))
+    (209, 1044)
+    """
+    check_whole(horizon=horizon)
+    check_whole(low=2, episodes=episodes)  # log(K) = 0 for K = 1
+    check_positive(constant=constant)
+    return constant * horizon * least_sum(episodes / math.log(episodes), covering, 1.0)

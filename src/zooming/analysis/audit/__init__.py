@@ -12,16 +12,11 @@ zooming dimension: the growth of the number of near-optimal balls as their radiu
 
 from __future__ import annotations
 
-from zooming.agents.agent import Agent
-from zooming.agents.metric_q import MetricQ
-from zooming.agents.q_learner import QLearner
-from zooming.agents.relatives.adaptive_mb import AdaptiveMB
-from zooming.agents.relatives.net_mb import NetMB
-from zooming.agents.relatives.randomized_q import RandomizedQ
-from zooming.agents.relatives.single_partition_q import SinglePartitionQ
-from zooming.agents.tree_q import TreeQ
-from zooming.analysis.audit.box_balls import audit_boxes
-from zooming.analysis.audit.metric_balls import audit_balls
+from zooming.agents.base.agent import Agent
+from zooming.agents.tables.metric_q import MetricQ
+from zooming.agents.tables.q_learner import QLearner
+from zooming.analysis.audit.balls import audit_balls
+from zooming.analysis.audit.boxes import audit_boxes
 from zooming.analysis.audit.report import Audit, Law
 from zooming.analysis.optimal import Optimal
 from zooming.errors import ConfigurationError
@@ -71,7 +66,7 @@ def audit(
     """
     if not isinstance(agent, QLearner):
         raise ConfigurationError(_why_not(agent))
-    if isinstance(agent, (TreeQ, SinglePartitionQ, RandomizedQ, NetMB, AdaptiveMB)):
+    if not agent.has_lemmas:
         raise ConfigurationError(
             f"{type(agent).__name__} has a rule of its own, to which no lemma of the paper "
             "applies; "

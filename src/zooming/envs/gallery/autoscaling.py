@@ -26,7 +26,7 @@ import numpy as np
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import MOST_MEAN, Decide, GalleryEnv, amount, profile, require
 from zooming.kernels import jit_inline
-from zooming.kernels.laws import draw_index, fill_poisson
+from zooming.kernels.solve.laws import draw_index, fill_poisson
 
 _COST, _START, _PENALTY, _PER_SERVER, _N, _MEANS = range(6)  # places in params
 DAY = (

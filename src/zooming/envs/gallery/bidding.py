@@ -24,7 +24,7 @@ from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, require
 from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
-from zooming.kernels.laws import draw_index
+from zooming.kernels.solve.laws import draw_index
 from zooming.validation import short_repr
 
 AUCTIONS = ("first", "second")

@@ -25,7 +25,7 @@ from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, require
 from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
-from zooming.kernels.laws import draw_index
+from zooming.kernels.solve.laws import draw_index
 from zooming.validation import Floats, as_floats, short_repr
 
 _MOVE, _WAIT, _N, _CALLS = range(4)  # places in params; after the calls, the distances by rows

@@ -34,7 +34,7 @@ from zooming.envs.gallery.problem import (
     require,
 )
 from zooming.kernels import jit_inline
-from zooming.kernels.laws import draw_index, fill_poisson
+from zooming.kernels.solve.laws import draw_index, fill_poisson
 
 _FIXED, _HOLDING, _BACKLOG, _MIN_ORDER, _CAPACITY, _MOST_BACKLOG, _N, _MEANS = range(8)
 

@@ -27,7 +27,7 @@ import numpy as np
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import MOST_MEAN, Decide, GalleryEnv, amount, count, profile
 from zooming.kernels import jit_inline
-from zooming.kernels.laws import draw_index, fill_poisson
+from zooming.kernels.solve.laws import draw_index, fill_poisson
 
 _PRICE, _COST, _HOLDING, _SALVAGE, _CAPACITY, _HORIZON, _MEANS = range(7)  # places in params
 

@@ -35,7 +35,7 @@ from zooming.envs.gallery.problem import (
     require,
 )
 from zooming.kernels import jit_inline
-from zooming.kernels.laws import draw_index, fill_poisson
+from zooming.kernels.solve.laws import draw_index, fill_poisson
 
 _WORTH, _SEATS, _MEANS = 0, 1, 2  # places in params
 

@@ -30,7 +30,7 @@ import numpy as np
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, profile, require
 from zooming.kernels import jit_inline, jit_kernel
-from zooming.kernels.laws import draw_index, fill_poisson
+from zooming.kernels.solve.laws import draw_index, fill_poisson
 
 # Places in params. PER_JOB is the cost of a lost job, or the price of an admitted one.
 _WAITING, _ENERGY, _PER_JOB, _CAPACITY, _N_ARRIVALS, _SERVICE, _MEANS = range(7)

@@ -26,7 +26,7 @@ import numpy as np
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, require
 from zooming.kernels import jit_inline
-from zooming.kernels.laws import draw_index
+from zooming.kernels.solve.laws import draw_index
 
 _REACH, _AHEAD, _BACK, _SMALL, _LARGE, _BANK = range(6)  # places in params
 MOVES = (1.0, 0.0, -1.0)

@@ -32,7 +32,7 @@ from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, profile, require
 from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
-from zooming.kernels.laws import draw_index
+from zooming.kernels.solve.laws import draw_index
 
 (
     _CAPACITY, _EFFICIENCY, _WEAR, _PERSISTENCE, _VOLATILITY, _LOWEST, _HIGHEST, _HORIZON, _MEANS,

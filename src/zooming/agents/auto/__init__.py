@@ -1,0 +1,1 @@
+"""Agents that learn together: Portfolio and Auto."""

@@ -1,0 +1,1 @@
+"""What all agents share: the base class, the policy, validation, seeds."""

@@ -1,0 +1,467 @@
+"""The base class of all agents: how one is made, trained and saved."""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents.base.policy import READING, LearnedPolicy, reading
+from zooming.agents.base.problem import LearningProblem
+from zooming.agents.base.seeds import generator_at, seed_of
+from zooming.agents.base.status import count_clipped
+from zooming.agents.files import checkpoints as stored
+from zooming.agents.files import registry
+from zooming.agents.files.options import build_agent, fixed_options_of, options_of
+from zooming.agents.training.history import History
+from zooming.agents.training.replay import Transitions, update_each
+from zooming.agents.warm.warm_start import WarmStartOptions, warm_start
+from zooming.upper import UpperMethod
+from zooming.validation import as_float, known_options
+
+if TYPE_CHECKING:
+    pass
+
+
+class StepLearner(LearnedPolicy):
+    """Base class of `Agent` with the methods that a subclass defines or calls.
+
+    A subclass defines `act` and `update`. To be saved, it also defines `_state` and `_restore`.
+    Every instance is an `Agent`; the casts below tell mypy so.
+    """
+
+    clipping: NDArray[np.int64]  # whether to clip rewards, number clipped
+    _n_episodes: int
+
+    # --- one step at a time -----------------------------------------------------------------------
+
+    @abstractmethod
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        """Return the action to play while learning.
+
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+        observation : Any
+            The observation of the environment.
+        info : dict, optional
+            Info of the observation. `action_mask`, `action_low` and `action_high` in it
+            restrict the action, see `zooming.spaces.masks`.
+        """
+
+    @abstractmethod
+    def update(
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Learn from one transition. A TransitionError leaves the agent unchanged.
+
+        Parameters
+        ----------
+        step, observation, action
+            Step of the episode, from 0, the observation, and the action that was played.
+        reward : float
+            The reward of the step.
+        next_observation : Any
+            The observation after the step.
+        terminated : bool, default False
+            Whether the environment ended the episode. The value of the next observation is then 0.
+        next_info : dict, optional
+            Info of the next observation. If it restricts actions, only feasible ones count for the
+            value of the next observation.
+        """
+
+    def _learn_transitions(
+        self, recorded: Transitions, done: NDArray[np.int64] | None = None
+    ) -> None:
+        """Learn from recorded transitions. The result equals calling `update` for each in order.
+
+        If a transition is bad, TransitionError is raised and the ones before it stay learned.
+        done[0] counts the learned transitions. After an interrupt, learning resumes there.
+        """
+        update_each(cast("Agent", self), recorded, done)
+
+    # --- episodes ---------------------------------------------------------------------------------
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes begun. The agent counts an episode at its update of step 0.
+
+        In an agent class of your own, learn() counts the episodes. If an interrupt stops an episode
+        at a split, the next learn() continues that episode, and it counts when it is finished.
+        """
+        return self._n_episodes
+
+    def _take_n_episodes(self, n: int) -> None:
+        """Set the number of episodes, given by learn() or a file.
+
+        Agents that count their episodes themselves ignore it.
+        """
+        self._n_episodes = n
+
+    def drop_paused(self) -> None:
+        """Drop an episode paused for a split."""
+        return  # most agents have none
+
+    # --- inputs -----------------------------------------------------------------------------------
+
+    def checked_state(self, step: int, observation: Any) -> NDArray[np.float64]:
+        """Return the observation as a float64 vector in its bounds. Rounding errors are clipped.
+
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+        observation : Any
+            An observation of the environment.
+
+        Raises
+        ------
+        TransitionError
+            If the observation is not a state of the environment, or `step` is outside the episode.
+        """
+        problem = self.problem
+        step = problem.check_step(step)
+        return problem.check_point(step, problem.flat_state(step, observation), 0)
+
+    def checked_transition(
+        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
+        """Return (state, action, reward, next state), each validated like `checked_state`.
+
+        With `rewards="clip"`, a reward outside the range is clipped and counted.
+
+        Parameters
+        ----------
+        step, observation, action, reward, next_observation
+            The transition, as `update` takes it.
+
+        Raises
+        ------
+        TransitionError
+            If a value is invalid.
+        """
+        checked = self.problem.check_transition(step, observation, action, reward, next_observation)
+        if checked[2] != as_float(reward):
+            count_clipped(cast("Agent", self))
+        return checked
+
+    @property
+    def n_clipped(self) -> int:
+        """Number of rewards that were clipped; 0 with `rewards="refuse"`."""
+        return int(self.clipping[1])
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def _options(self) -> dict[str, Any]:
+        """Return the keyword arguments that rebuild this agent, as JSON values."""
+        return options_of(self)
+
+    def _fixed_options(self) -> dict[str, Any]:
+        """Return the options that the class of this agent sets itself, as JSON values."""
+        return fixed_options_of(self)
+
+    def _known_options(self) -> dict[str, Any]:
+        """Return the options of zooming's own classes that this agent has, as JSON values."""
+        return {**self.problem.options, "seed": self.seed}
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return what was learned as JSON values and arrays."""
+        raise NotImplementedError
+
+    _state.is_missing = True  # type: ignore[attr-defined]  # a class that defines it can be saved
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Restore what `_state` returned; raise ValueError or KeyError if it is invalid."""
+        raise NotImplementedError
+
+    @classmethod
+    def _from_options(
+        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Self:
+        """Return a new agent with those of the options that its constructor accepts.
+
+        `_restore` then restores what was learned.
+        """
+        return build_agent(cls, env, options)
+
+
+class Agent(StepLearner):
+    """Base class of all agents: learns a policy for episodes of `horizon` steps.
+
+    Steps are counted from 0. An axis is named `state[0]`, `action["gear"]`, ...; the name of a
+    space (`state`) means all its axes.
+
+    To write an agent of your own, define `act`, `update` and `greedy`. `learn`, `predict` and the
+    callbacks then work. `checked_state` and `checked_transition` validate inputs, and
+    `zooming.check_agent` tests the result. To be saved it also needs `_state` and `_restore`. An
+    agent with a table of balls is a `zooming.agents.tables.q_learner.QLearner`, which has all of
+    these.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    horizon : int, optional
+        Steps of an episode. By default the environment's own number.
+    reward_range : (float, float), default (0.0, 1.0)
+        Lowest and highest reward of one step. `zooming.reward_range(env)` proposes a range.
+    rewards : {"refuse", "clip"}, default "refuse"
+        "refuse" raises an error for a reward outside `reward_range`. "clip" learns from the nearer
+        end, counts it in `n_clipped` and warns once; returns keep the reward that was paid. NaN and
+        infinity are always refused.
+    bounds : dict, optional
+        {axis: (low, high)}, for unbounded axes or a smaller range. Values beyond count as the ends.
+    ordered : bool or names of axes, default False
+        Discrete axes whose neighboring values are similar. True means all of them.
+    squash : bool, float or dict, default False
+        Maps unbounded axes to an interval: True (scale 1), a scale, or {axis: scale}.
+    weights : dict or sequence, optional
+        Weight of each axis in the metric: {axis: weight}, or one number per axis. An axis of
+        weight 0 is ignored.
+    names : dict or sequence, optional
+        Names of the axes for everything that is printed, drawn or written: {axis: name}, or one
+        name per axis, the state's first. By default those of `env.metadata["names"]`, if any.
+    seed : int, optional
+        Seed of the agent and of its environment. By default a random one.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> class Middle(zooming.Agent):
+    ...     def act(self, step, observation, *, info=None):
+    ...         return self.axes.shaped_action(self.greedy(step, observation))
+    ...     def update(self, step, observation, action, reward, next_observation, *rest, **info):
+    ...         pass
+    ...     def greedy(self, step, state):
+    ...         low, high = self.axes.action_ends
+    ...         return (low + high) / 2
+    >>> agent = Middle(gym.make("zooming/Oil-v0"), seed=0)
+    >>> round(float(agent.learn(10).returns.mean()), 2), agent.predict([0.3])[0]
+    (3.89, array([0.5]))
+    """
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        registry.register(cls)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = known_options(cls.__init__)  # type: ignore[method-assign]
+        for name in READING:
+            if callable(method := cls.__dict__.get(name)):
+                setattr(cls, name, reading(method))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without the lock, so that an agent can be copied and pickled."""
+        return {name: one for name, one in vars(self).items() if name != "lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.lock = threading.RLock()
+
+    @known_options
+    def __init__(
+        self,
+        env: Any,
+        *,
+        horizon: int | None = None,
+        reward_range: tuple[float, float] | None = None,
+        rewards: str = "refuse",
+        bounds: Mapping[str, Any] | None = None,
+        ordered: bool | Iterable[str] = False,
+        squash: bool | float | Mapping[str, float] = False,
+        weights: Mapping[str, float] | Iterable[float] | None = None,
+        names: Mapping[str, str] | Iterable[str] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.problem = problem = LearningProblem(
+            env, type(self).__name__, horizon=horizon, reward_range=reward_range, rewards=rewards,
+            bounds=bounds, ordered=ordered, squash=squash, weights=weights, names=names,
+        )  # fmt: skip
+        self.axes, self.horizon, self.env_name = problem.axes, problem.horizon, problem.env_name
+        self.reward_range, self.rewards = problem.reward_range, problem.rewards
+        self.clipping = np.array([rewards == "clip", 0])  # whether to clip, number clipped
+        self.has_warned_of_clipping = False
+        self.seed = seed_of(seed)
+        self.env = env
+        self.stored_env: dict[str, Any] | None = None  # from a file, if loaded without env
+        self._n_episodes = 0
+        self.was_cut = False  # whether an episode of learn() went on when the horizon ended it
+        self.env_rng: np.random.Generator | None = None  # of the environment; set by learn()
+        self.learner = 0  # thread that runs learn(), 0 if none does
+        self.latest_run: Any = None  # the `Pauses` of a running or failed learn()
+        self.stop_flag: threading.Event | None = None  # set by learn_many when it is interrupted
+        self.guide: Any = None  # the `Guide` of warm_start()
+        # Held while the agent changes or is read. Learning releases it between calls of kernels.
+        self.lock = threading.RLock()
+        self.is_asked = False  # whether a reader may wait for the lock
+
+    def free_env(self) -> Any:
+        """Return the environment to play on, or a copy of it while another thread learns on it."""
+        is_free = self.env is None or self.learner in (0, threading.get_ident())
+        return self.env if is_free else copy.deepcopy(self.env)
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    @known_options
+    def learn(
+        self,
+        episodes: int,
+        *,
+        progress_bar: bool = False,
+        driver: str = "auto",
+        checkpoints: Iterable[int] = (),
+        callback: Callable[[Any, History], Any]
+        | Iterable[Callable[[Any, History], Any]]
+        | None = None,
+    ) -> History:
+        """Play episodes and learn from them.
+
+        `learn(a)` followed by `learn(b)` equals `learn(a + b)`.
+
+        Parameters
+        ----------
+        episodes : int
+            Number of episodes, at most 100,000,000 per call (the history takes 24 bytes each).
+        progress_bar : bool, default False
+            Show a progress bar. Needs rich.
+        driver : {"auto", "fused", "python"}, default "auto"
+            "fused" runs compiled environments in compiled code, "python" steps any environment.
+            Both give the same history to the last bit.
+        checkpoints : iterable of int, optional
+            Episodes, from 1, after which the exact value of the policy is stored in the history.
+        callback : callable or list of callables, optional
+            Called as `callback(agent, history)` after every episode. Returning False ends the run.
+            With an attribute `every` it is called after every so many episodes and after the last.
+            `zooming.callbacks` has ready-made ones.
+
+        Returns
+        -------
+        History
+            One entry per episode. After an exception see `interrupted_history`.
+
+        Raises
+        ------
+        ConfigurationError
+            If an option is wrong, or the agent was loaded without its environment.
+        TransitionError
+            If a state or reward is outside its range. Nothing is learned from that step.
+
+        Examples
+        --------
+        >>> import gymnasium as gym, zooming
+        >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+        >>> history = agent.learn(1000, callback=lambda agent, history: agent.n_balls < 60)
+        >>> bool(history.n_balls[-2] < 60 <= history.n_balls[-1]), len(history) == agent.n_episodes
+        (True, True)
+        """
+        history: History = self._drive(
+            episodes,
+            progress_bar=progress_bar,
+            driver=driver,
+            checkpoints=checkpoints,
+            callback=callback,
+        )
+        return history
+
+    _drive = UpperMethod()
+
+    def warm_start(
+        self, rule: Any, episodes: int = 200, **options: Unpack[WarmStartOptions]
+    ) -> History:
+        """Play a rule and learn from it.
+
+        Later calls of `learn` keep the rule until the agent is as good. While the rule is kept,
+        `predict` plays the rule. See `zooming.agents.warm.warm_start`.
+
+        Parameters
+        ----------
+        rule : function, Agent or rule
+            A function `rule(step, observation)` that returns an action, or an object with
+            `predict`: an agent, or the rule of a gallery problem.
+        episodes : int, default 200
+            Number of episodes that the rule plays first, at least 40.
+        **options
+            confidence, loss, margin and progress_bar, see `WarmStartOptions`.
+
+        Returns
+        -------
+        History
+            The episodes that the rule played.
+        """
+        return warm_start(self, rule, episodes, **options)
+
+    @property
+    def interrupted_history(self) -> History | None:
+        """The finished episodes of the latest learn() if an exception ended it, otherwise None."""
+        return None if self.latest_run is None else self.latest_run.final_history()
+
+    learn_from = UpperMethod()
+    to_log = UpperMethod()
+
+    @property
+    def env_generator(self) -> dict[str, Any] | None:
+        """State of the environment's generator before the next episode.
+
+        It is None before learn().
+        """
+        return None if self.env_rng is None else dict(self.env_rng.bit_generator.state)
+
+    @env_generator.setter
+    def env_generator(self, state: dict[str, Any] | None) -> None:
+        self.env_rng = None if state is None else generator_at(state)
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the agent to one file, atomically. An agent from `zooming.load` continues exactly.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file. A symbolic link is followed.
+
+        Raises
+        ------
+        ConfigurationError
+            If the agent cannot be saved, for example with a split rule of your own.
+        OSError
+            If the path exists and is not a regular file, or its folder does not exist.
+        """
+        self.is_asked = True
+        with self.lock:
+            stored.save(self, path)
+
+    def check_savable(self) -> None:
+        """Raise ConfigurationError if `save` would refuse this agent. Long runs call it first."""
+        if type(self).save is Agent.save:  # a class with its own `save` decides itself
+            stored.check_class(self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
+        """Load an agent of this class from a file.
+
+        `zooming.load` does the same for zooming's own classes. Use this method for a class of your
+        own, which `zooming.load` does not know.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            A file written by `save`.
+        env : gymnasium.Env, optional
+            The environment to continue on, see `zooming.load`.
+        """
+        return stored.load_as(cls, path, env)

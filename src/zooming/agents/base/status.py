@@ -1,0 +1,204 @@
+"""The status of an agent: a dictionary that shows its numbers plainly, as lines or as a table."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from zooming import notebook
+from zooming.kernels import NO_PARENT
+from zooming.partitions.view import some_steps
+from zooming.spaces.axes import Axes
+from zooming.validation import Floats, count_own_frames
+
+if TYPE_CHECKING:
+    from zooming.agents.base.agent import Agent
+
+
+PLAIN = 1e-5, 1e15  # numbers outside are written with an exponent
+
+
+class Status(dict[str, Any]):
+    """The result of `agent.status()`: a dictionary that prints as one line per entry.
+
+    A notebook shows it as a table.
+
+    Examples
+    --------
+    >>> axes = {"stock": Bandwidths(0.25, float("inf"))}
+    >>> print(Status({"plays": "Planner", "axes": axes, "gain": 1234567.8}))
+    plays: Planner
+    axes:
+      stock: reward bandwidth 0.25, value follows the trend
+    gain: 1,234,568
+    """
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{'  ' * depth}{f'{name}: {text}'.rstrip() if name else text}"
+            for depth, name, text in _rows(self, 0)
+        )
+
+    def _repr_html_(self) -> str:
+        indent = "\N{EM SPACE}"
+        rows = [(indent * depth + name, text) for depth, name, text in _rows(self, 0)]
+        return notebook.card("Status", rows)
+
+
+class Bandwidths(NamedTuple):
+    """Bandwidths of a planner's models along an axis, as shares of the axis.
+
+    An infinite one means that the axis does not matter beyond the trend.
+    """
+
+    reward_bandwidth: float
+    value_bandwidth: float
+
+
+def plain(value: float) -> str:
+    """Return a number with at least four digits, without an exponent.
+
+    >>> plain(1234567.8), plain(0.51234), plain(2.0), plain(float("nan"))
+    ('1,234,568', '0.5123', '2', 'not known yet')
+    """
+    if math.isnan(value):
+        return "not known yet"
+    if math.isinf(value):
+        return "unlimited" if value > 0 else "minus infinity"
+    if value != 0.0 and not PLAIN[0] <= abs(value) < PLAIN[1]:
+        return f"{value:.4g}"
+    places = max(0, 3 - math.floor(math.log10(abs(value)))) if value else 0
+    text = f"{value:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def plus_minus(mean: float, error: float) -> str:
+    """Return a mean with its uncertainty, which has two digits.
+
+    >>> plus_minus(5926.3, 160.4), plus_minus(67.749, 1.5), plus_minus(0.5, 0.0)
+    ('5,926 ± 160', '67.7 ± 1.5', '0.5 ± 0')
+    """
+    if not (math.isfinite(error) and error > 0.0 and PLAIN[0] <= abs(error) < PLAIN[1]):
+        return f"{plain(mean)} ± {plain(error)}"
+    places = 1 - math.floor(math.log10(error))
+    shown = max(0, places)
+    return f"{round(mean, shown) + 0.0:,.{shown}f} ± {round(error, places):,.{shown}f}"
+
+
+def in_words(value: Any) -> str:
+    """Return a value of a status as text."""
+    if isinstance(value, Bandwidths):
+        return ", ".join(
+            f"{name} follows the trend" if math.isinf(one) else f"{name} bandwidth {plain(one)}"
+            for name, one in zip(("reward", "value"), value, strict=True)
+        )
+    if isinstance(value, tuple):
+        return ", ".join(in_words(one) for one in value)
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "not known yet"}[value]
+    if isinstance(value, int):
+        return f"{value:,}"
+    return plain(value) if isinstance(value, float) else str(value)
+
+
+def _rows(entries: dict[str, Any], depth: int) -> list[tuple[int, str, str]]:
+    """Return (depth, name, text) of each entry, and of those in nested dictionaries and lists."""
+    found: list[tuple[int, str, str]] = []
+    for name, value in entries.items():
+        if isinstance(value, dict):
+            found += [(depth, name, ""), *_rows(value, depth + 1)]
+        elif isinstance(value, list):
+            found.append((depth, name, "" if value else "none"))
+            found += [(depth + 1, "", str(entry)) for entry in value]
+        else:
+            found.append((depth, name, in_words(value)))
+    return found
+
+
+MOST_PICTURES = 5  # of partitions, in a notebook
+
+
+def card(agent: Agent) -> str:
+    """Return the agent as HTML: a table of facts, and pictures of its partitions."""
+    facts = {
+        "environment": agent.env_name,
+        "episodes": f"{agent.n_episodes:,}",
+        "horizon": agent.horizon,
+        **agent._facts(),
+    }
+    if agent.n_clipped:
+        facts["rewards clipped"] = f"{agent.n_clipped:,}"
+    return notebook.card(type(agent).__name__, facts, agent._pictures())
+
+
+def thumbnails(agent: Agent) -> list[str]:
+    """Return pictures of the partitions of at most `MOST_PICTURES` steps."""
+    return [agent.partition(step).thumbnail() for step in some_steps(agent.horizon, MOST_PICTURES)]
+
+
+def shown_fact(horizon: int) -> dict[str, Any]:
+    """Return a fact for the card on how many steps are shown, or {} if all are."""
+    shown = f"{MOST_PICTURES} of {horizon} steps; partition(step) returns any of them"
+    return {"shown": shown} if horizon > MOST_PICTURES else {}
+
+
+def axes_text(axes: Axes) -> str:
+    """Return one line of text with name, low and high of each axis."""
+    return ", ".join(
+        f"{name} in [{low:g}, {high:g}]"
+        for name, low, high in zip(axes.names, axes.low, axes.high, strict=True)
+    )
+
+
+def count_clipped(agent: Agent) -> None:
+    """Count one clipped reward. Warn if it is the first one."""
+    agent.clipping[1] += 1
+    warn_of_clipping(agent)
+
+
+def warn_of_clipping(agent: Agent) -> None:
+    """Warn that rewards are clipped, once per agent."""
+    if agent.clipping[1] and not agent.has_warned_of_clipping:
+        agent.has_warned_of_clipping = True
+        low, high = agent.reward_range
+        warnings.warn(
+            f"{agent.env_name}: a reward outside the reward range [{low}, {high}] was clipped, "
+            "and others will be, too; "
+            "agent.n_clipped counts them, and zooming.reward_range(env, "
+            f"horizon={agent.horizon}) proposes a wider range",
+            stacklevel=count_own_frames(),
+        )
+
+
+def clipping_text(agent: Agent) -> str:
+    """Return the number of clipped rewards as text for a repr, such as ", 3 rewards clipped".
+
+    The text is empty if none was clipped.
+    """
+    return f", {agent.n_clipped:,} rewards clipped" if agent.n_clipped else ""
+
+
+def spread_visits(agent: Any, step: int, balls: Any, size: Floats) -> Floats:
+    """Return the visits of each active ball, counting each visit once.
+
+    In the table, every child inherits all visits of its ancestors. Here a visit of an ancestor is
+    divided among its active descendants, in proportion to their volume, `size`.
+    """
+    agent = getattr(agent, "recommended", agent)  # of a portfolio
+    table: Any = getattr(agent, "learned", None)  # of an agent with a table of balls
+    rows = getattr(table, "rows", None)
+    if rows is None or "parent" not in (rows.dtype.names or ()):
+        return np.asarray(balls.n_visits, np.float64)
+    # A last entry stands for NO_PARENT, which is -1: it has no visits and is its own parent.
+    n_visits, parent = np.append(rows["n_visits"], 0.0), np.append(rows["parent"], NO_PARENT)
+    own = n_visits - n_visits[parent]
+    path = [table.boxes(step)[0]]  # rows of the active balls, of their parents, and so on
+    while (path[-1] != NO_PARENT).any():
+        path.append(parent[path[-1]])
+    volume = np.zeros(len(own))
+    for at in path:
+        np.add.at(volume, at, size)
+    return np.asarray(sum(own[at] * size / volume[at] for at in path))

@@ -1,0 +1,192 @@
+"""Save and load agents. A loaded agent continues exactly where the saved one stopped."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from numpy.typing import NDArray
+
+from zooming.agents.base.env_facts import horizon_of
+from zooming.agents.base.seeds import generator_at, seed_of
+from zooming.agents.files import container as files
+from zooming.agents.files import registry
+from zooming.agents.files.env import StoredEnv, compare_env, env_recipe, make_env, space_of
+from zooming.agents.files.options import check_accepted
+from zooming.agents.warm.warm_start import Guide
+from zooming.errors import CheckpointError, ConfigurationError
+from zooming.validation import check_int, short_repr
+from zooming.version import __version__
+
+if TYPE_CHECKING:
+    from zooming.agents.base.agent import Agent
+
+Kind = TypeVar("Kind", bound="Agent")
+
+
+def check_class(agent: Agent) -> None:
+    """Raise ConfigurationError with the reason if the class of an agent cannot be saved."""
+    if getattr(type(agent)._state, "is_missing", False):
+        raise ConfigurationError(
+            f"{type(agent).__name__} cannot be saved: it does not define _state and _restore"
+        )
+    agent._options()
+
+
+def save(agent: Agent, path: str | os.PathLike[str]) -> None:
+    check_class(agent)
+    if agent.env_generator is not None:
+        generator_at(agent.env_generator)
+    values, arrays = agent._state()
+    fixed = {} if registry.is_own(type(agent)) else agent._fixed_options()
+    header = {
+        "zooming": __version__,
+        "agent": type(agent).__name__,
+        "options": agent._options(),
+        **({"fixed_options": fixed} if fixed else {}),
+        "values": values,
+        "guide": None if agent.guide is None else agent.guide.state(),
+        "n_episodes": agent.n_episodes,
+        "n_clipped": agent.n_clipped,
+        **({"was_cut": True} if agent.was_cut else {}),
+        "axes": agent.axes.describe(),
+        "spaces": {"state": agent.axes.states.describe(), "action": agent.axes.actions.describe()},
+        "env": {
+            "name": agent.env_name,
+            "make": env_recipe(agent.env),
+            "generator": agent.env_generator,
+        }
+        if agent.env is not None
+        else agent.stored_env,
+    }
+    files.write_container(path, header, arrays)
+
+
+def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
+    """Load an agent from a file, to use it or to continue learning.
+
+    The environment's generator is restored. So a loaded agent plays the same next episode that the
+    saved one would have played.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        A file written by `agent.save`.
+    env : gymnasium.Env, optional
+        The environment to continue on. By default, one of zooming's own environments is made
+        again; for any other, the agent can then act and update but not `learn`.
+
+    Returns
+    -------
+    Agent
+        An agent of the class that was saved.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is damaged, not zooming's, newer than this version, or does not fit `env`.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, tempfile, zooming
+    >>> path = tempfile.mkdtemp() + "/oil.zoom"
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(100)
+    >>> agent.save(path)
+    >>> loaded = zooming.load(path)
+    >>> loaded.n_episodes, bool((loaded.learn(50).returns == agent.learn(50).returns).all())
+    (100, True)
+    """
+    return _load(path, env)
+
+
+def load_as(kind: type[Kind], path: str | os.PathLike[str], env: Any = None) -> Kind:
+    """Load an agent from a file that must hold an agent of the class `kind`.
+
+    Unlike `load`, it also reads files of classes that users define. Raise ConfigurationError if the
+    file holds an agent of another class.
+    """
+    agent = _load(path, env, kind)
+    if not isinstance(agent, kind):
+        raise ConfigurationError(
+            f"{path} holds {type(agent).__name__}, not {kind.__name__}; zooming.load reads any "
+            "agent"
+        )
+    return agent
+
+
+def _load(path: str | os.PathLike[str], env: Any, mine: type[Agent] | None = None) -> Agent:
+    header, arrays = files.read_container(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the same warnings came when the agent was made
+            agent = _build_agent(path, env, header, arrays, mine)
+    except CheckpointError:
+        raise
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        IndexError,
+        ArithmeticError,
+        RecursionError,
+        MemoryError,
+    ) as error:
+        raise CheckpointError(
+            f"{path}: the content is not what a saved agent holds ({error})"
+        ) from error
+    if env is not None:
+        horizon_of(env, agent.horizon)  # warns if the episodes of this environment are shorter
+    return agent
+
+
+def _build_agent(
+    path: Any,
+    env: Any,
+    header: dict[str, Any],
+    arrays: dict[str, NDArray[Any]],
+    mine: type[Agent] | None,
+) -> Agent:
+    name = header["agent"]
+    is_mine = mine is not None and name == mine.__name__
+    kind: Any = mine if is_mine else registry.find_class(name)
+    if kind is None:
+        raise CheckpointError(
+            f"{path} holds {short_repr(name)}, which is not one of zooming's agents "
+            f"({', '.join(registry.HOMES)}); "
+            "if the class is yours, call its own load, for example Mine.load(path)"
+        )
+    fixed = header.get("fixed_options", {})
+    options = {**fixed, **header["options"]}
+    check_accepted(kind, header["options"])
+    stored = StoredEnv(
+        space_of(header["spaces"]["state"]),
+        space_of(header["spaces"]["action"]),
+        str(header["env"]["name"]),
+        options.get("horizon"),
+    )
+    own = env if env is not None else make_env(header["env"]["make"])
+    if own is not None:
+        compare_env(path, kind._from_options(stored, options, arrays), own)
+    agent = kind._from_options(own if own is not None else stored, options, arrays)
+    agent.seed = seed_of(fixed.get("seed", agent.seed))
+    agent._restore(header["values"], arrays)
+    agent._take_n_episodes(check_int(header["n_episodes"], "n_episodes", 0))
+    agent.clipping[1] = n_clipped = int(header.get("n_clipped", 0))  # not in older files
+    if n_clipped < 0 or (n_clipped and agent.rewards != "clip"):
+        raise ValueError(
+            f"{n_clipped} rewards were clipped by an agent with rewards={agent.rewards!r}"
+        )
+    agent.has_warned_of_clipping = n_clipped > 0
+    agent.was_cut = header.get("was_cut", False) is True
+    if header.get("guide") is not None:  # not in older files
+        agent.guide = Guide.from_state(agent, header["guide"])
+    generator = header["env"]["generator"]
+    if own is None:
+        agent.env, agent.stored_env = None, header["env"]
+    elif generator is not None:
+        generator_at(generator)  # raises now, not at the next learn(), if the state is invalid
+        agent.env_generator = generator
+    return agent

@@ -1,0 +1,139 @@
+"""Store the environment of an agent: its spaces, and how to make it again."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+
+from zooming.errors import CheckpointError, ConfigurationError
+from zooming.spaces.flatten import Leaf
+
+if TYPE_CHECKING:
+    from zooming.agents.base.agent import Agent
+
+
+MOST_STORED = 1_000  # axes of a MultiBinary in a file; agents take far fewer
+
+
+def space_of(stored: dict[str, Any]) -> gym.Space[Any]:
+    """Return the space that `Leaf.describe` or `Branch.describe` gave as JSON."""
+    kind = stored["kind"]
+    if kind == "Dict":
+        # A list of pairs: Gymnasium would sort the keys of a dict.
+        return gym.spaces.Dict([(key, space_of(part)) for key, part in stored["parts"]])
+    if kind == "Tuple":
+        return gym.spaces.Tuple([space_of(part) for _, part in stored["parts"]])
+    if kind == "Box":
+        dtype = np.dtype(stored["dtype"])
+        return gym.spaces.Box(
+            np.array(stored["low"], dtype), np.array(stored["high"], dtype), dtype=dtype.type
+        )
+    if kind == "Discrete":
+        return gym.spaces.Discrete(
+            stored["n"], start=stored["start"], dtype=np.dtype(stored["dtype"]).type
+        )
+    if kind == "MultiDiscrete":
+        dtype = np.dtype(stored["dtype"])
+        return gym.spaces.MultiDiscrete(
+            np.array(stored["nvec"], dtype),
+            dtype=dtype.type,
+            start=np.array(stored["start"], dtype),
+        )
+    if kind == "MultiBinary":
+        n_axes = math.prod(stored["n"]) if isinstance(stored["n"], list) else stored["n"]
+        if n_axes > MOST_STORED:  # the only kind whose JSON is smaller than its arrays
+            raise ValueError(f"MultiBinary has {n_axes} axes; agents have at most {MOST_STORED}")
+        return gym.spaces.MultiBinary(stored["n"])
+    raise ValueError(f"{kind} is not a kind of space")
+
+
+PARTS = ("states", "actions")  # of `Axes`
+
+
+@dataclass
+class StoredEnv:
+    """Spaces, name and horizon of a saved environment.
+
+    An agent can act and update with it, but not learn.
+    """
+
+    observation_space: gym.Space[Any]
+    action_space: gym.Space[Any]
+    name: str
+    horizon: int | None = None  # of the saved agent
+    spec: None = None
+
+
+def compare_env(path: Any, stored: Agent, env: Any) -> None:
+    """Raise CheckpointError for the first axis in which `env` differs from the stored spaces."""
+    try:
+        options = {**stored.axes.options, "names": None}
+        given = type(stored.axes)(env.observation_space, env.action_space, **options)
+    except ConfigurationError as error:
+        raise CheckpointError(f"{path}: the given environment does not fit: {error}") from error
+    if stored.axes.paths != given.paths:
+        raise CheckpointError(
+            f"{path}: learned on the axes {stored.axes.paths}, but the given environment has "
+            f"{given.paths}"
+        )
+    leaves = [
+        (part, list(getattr(stored.axes, part).leaves()), list(getattr(given, part).leaves()))
+        for part in PARTS
+    ]
+    for part, were, are in leaves:
+        for was, now in zip(were, are, strict=True):
+            if (was.dtype, was.shape) != (now.dtype, now.shape):
+                raise CheckpointError(
+                    f"{path}: {_part_name(was, part)} was {was.dtype} of shape {was.shape} when "
+                    "the "
+                    "agent learned, "
+                    f"but is {now.dtype} of shape {now.shape} in the given environment"
+                )
+    for (name, low, high, kind), (_, given_low, given_high, given_kind) in zip(
+        stored.axes.describe(), given.describe(), strict=True
+    ):
+        if (low, high, kind) != (given_low, given_high, given_kind):
+            was, now = ("", "") if kind == given_kind else (f" {kind}", f" {given_kind}")
+            raise CheckpointError(
+                f"{path}: axis {name} was{was} [{low}, {high}] when the agent learned, "
+                f"but is{now} [{given_low}, {given_high}] in the given environment"
+            )
+
+
+def _part_name(leaf: Leaf, part: str) -> str:
+    return f"the {part[:-1]} space" if leaf.name in ("state", "action") else leaf.name
+
+
+def env_recipe(env: Any) -> dict[str, Any] | None:
+    """Return id and arguments of one of zooming's environments, or None for any other.
+
+    Others are not stored, because load() would have to run the code that a file names.
+    """
+    spec = getattr(env, "spec", None)
+    if spec is None or not spec.id.startswith("zooming/") or spec.additional_wrappers:
+        return None
+    kwargs = _to_json(spec.kwargs)
+    if any(callable(value) for value in kwargs.values()):
+        return None
+    return {"id": spec.id, "max_episode_steps": spec.max_episode_steps, "kwargs": kwargs}
+
+
+def make_env(make: dict[str, Any] | None) -> Any:
+    if make is None:
+        return None
+    if not str(make["id"]).startswith("zooming/") or make["id"] not in gym.registry:
+        raise ValueError(f"{make['id']} is not one of zooming's environments")
+    return gym.make(make["id"], max_episode_steps=make["max_episode_steps"], **make["kwargs"])
+
+
+def _to_json(value: Any) -> Any:
+    """Convert a value for JSON: arrays and tuples become lists."""
+    if isinstance(value, dict):
+        return {key: _to_json(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_to_json(entry) for entry in value]
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

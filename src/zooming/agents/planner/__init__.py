@@ -1,0 +1,1 @@
+"""The agent that plans on a model of its samples."""

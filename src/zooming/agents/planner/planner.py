@@ -1,0 +1,498 @@
+"""An agent that keeps its transitions and plans on a kernel model of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents.base import seeds
+from zooming.agents.base import status as cards
+from zooming.agents.base.agent import Agent
+from zooming.agents.base.env_facts import stated_range, stated_steps
+from zooming.agents.base.status import Bandwidths, Status, clipping_text, plain, plus_minus
+from zooming.agents.training.history import Log
+from zooming.agents.training.replay import Transitions, record_samples, update_each
+from zooming.kernels import FIRST_VALUE, to_unit
+from zooming.kernels.loop import episodes as pausing
+from zooming.kernels.loop.crossing import Crossing
+from zooming.kernels.plans import actions as plan_actions
+from zooming.kernels.plans import play as plan_episodes
+from zooming.kernels.plans.layout import CATEGORIES, CAUTION, CORE, ENDED, FLAT, SMOOTH
+from zooming.partitions.cells import THIRDS, CellTable
+from zooming.partitions.view import Partition
+from zooming.spaces.masks import Feasible
+from zooming.validation import ANY_REWARD, Floats, check_int, count_own_frames
+
+if TYPE_CHECKING:
+    pass
+    from zooming.agents.base.agent import Agent
+
+
+_EVERYTHING = np.empty((0, FIRST_VALUE))  # `allowed` of the kernels if all actions are feasible
+
+
+def allowed_rows(allowed: Feasible | None) -> Floats:
+    """Return the rows of allowed actions that the kernels read; None allows everything."""
+    return _EVERYTHING if allowed is None else allowed.allowed
+
+
+def greedy_actions(
+    agent: Planner,
+    steps: NDArray[np.int64],
+    states: Floats,
+    deterministic: bool,
+    allowed: Sequence[Feasible | None],
+) -> Floats:
+    """Return the best allowed flat action of the policy for each (step, state).
+
+    If not `deterministic`, draw the action uniformly from the cell of the best action.
+    """
+    policy, axes = agent.table.policy(), agent.axes
+    actions = np.empty((len(steps), axes.n_action))
+    if deterministic and not any(allowed):
+        k, i = plan_actions.choose_many(policy.handle, steps, states, actions)
+        if k >= 0:
+            raise agent.problem.bad_point(int(steps[k]), int(i), states[k])
+        return actions
+    generator, unit = np.random.default_rng(), np.empty(axes.n_action)
+    for k, (step, one) in enumerate(zip(steps.tolist(), allowed, strict=True)):
+        state = agent._unit(agent.problem.check_point(step, states[k], 0), 0)
+        cell = write_best(agent, step, state, one, unit)
+        if not deterministic:
+            unit = _draw(agent, cell, generator)
+        actions[k] = agent._action(unit, one)
+    return actions
+
+
+def write_best(
+    agent: Planner, step: int, state: Floats, allowed: Feasible | None, unit: Floats
+) -> int:
+    """Write the policy's action, a point of the unit cube, into `unit`; return its cell."""
+    policy = agent.table.policy()
+    return int(plan_actions.choose_at(policy.handle, step, state, allowed_rows(allowed), unit))
+
+
+def _draw(agent: Planner, cell: int, generator: np.random.Generator) -> Floats:
+    """Return an action, in the unit cube, drawn uniformly from a cell."""
+    grid, n_state = agent.table.policy().grid, agent.axes.n_state
+    unit = np.empty(agent.axes.n_action)
+    for j in range(len(agent.axes) - 1, n_state - 1, -1):
+        cell, i = divmod(cell, int(grid.bins[j]))
+        low, high = grid.edges[j, i : i + 2] / grid.units[j]
+        unit[j - n_state] = low + generator.random() * (high - low)
+    return unit
+
+
+ENOUGH = 20  # episodes before which nothing is doubted
+MANY = 20  # categories of an axis that are probably quantities
+SMALL = 0.02  # share of the reward range that the rewards seen should span
+
+
+def doubts(agent: Planner) -> list[str]:
+    """Return one sentence per sign that an option of the agent may not fit the problem."""
+    table, core = agent.table, agent.table.core[0]
+    if agent.n_episodes < ENOUGH:
+        return []
+    found, n = [], table.n_samples
+    least, most = float(core["least"]), float(core["most"])
+    low, high = agent.reward_range
+    span = high - low
+    if (low, high) != ANY_REWARD and most - least < SMALL * span:
+        found.append(
+            f"rewards seen lie in [{plain(least)}, {plain(most)}], a small part of the range "
+            f"[{plain(low)}, {plain(high)}]"
+        )
+    if least == most:
+        found.append(f"every reward was {plain(least)}: no action was better than another")
+    found += doubt_promise(agent)
+    longest = int(table.samples.steps[:n].max()) + 1
+    if longest < agent.horizon:
+        found.append(
+            f"no episode was longer than {longest} of {agent.horizon} steps; if none can be, give "
+            f"horizon={longest}"
+        )
+    found += doubt_short_horizon(agent)
+    for j, name in enumerate(agent.axes.names):
+        if table.kinds[j] == CATEGORIES and table.units[j] >= MANY:
+            found.append(
+                f"{name} has {table.units[j]} categories, and each of them must be tried; if "
+                f"neighboring values are similar, ordered=['{name}'] learns faster"
+            )
+    places = table.samples.places[:n]
+    for j in range(agent.axes.n_state):
+        after = places[:, len(agent.axes) + j]
+        seen = np.concatenate([places[:, j], after[after != ENDED]])
+        if table.units[j] > 1 and (seen == seen[0]).all():
+            found.append(
+                f"{agent.axes.names[j]} never changed: weights={{'{agent.axes.names[j]}': 0}} "
+                "would ignore it"
+            )
+    return found
+
+
+def doubt_promise(agent: Planner) -> list[str]:
+    """Return a sentence if the model contradicts what recommended plans earned.
+
+    Both must differ by more than a standard deviation of a return, because episodes that explore
+    earn less, and by more than two standard errors.
+    """
+    if agent.table.kept is None:
+        return []
+    plays, mean, variance = agent.table.earned.tolist()
+    promise, error = agent.promise()
+    away, square = abs(promise - mean), variance / plays
+    if away <= np.sqrt(variance) or away <= 2.0 * np.sqrt(square + error**2):
+        return []
+    return [
+        f"the model promises {plain(promise)} from the recommended policy, but episodes of such "
+        f"plans earned {plus_minus(mean, float(np.sqrt(square)))}: trust what was earned"
+    ]
+
+
+def doubt_short_horizon(agent: Agent) -> list[str]:
+    """Return a sentence if the horizon cut episodes off that the environment would go on with.
+
+    Nothing is doubted if the environment states no larger number of steps: then it is for the agent
+    to say how long an episode is. An environment may also end by itself before its stated number,
+    for example if a wrapper joins several steps to one.
+    """
+    stated = None if agent.env is None else stated_steps(agent.env)
+    if stated is None or stated <= agent.horizon:
+        return []
+    if not agent.was_cut or agent.n_episodes < ENOUGH:
+        return []
+    return [
+        f"episodes went on when horizon={agent.horizon} ended them, and "
+        f"{agent.env_name} states up to {stated:,} steps: what comes later is not "
+        "learned; if it matters, leave out horizon="
+    ]
+
+
+class Planner(Agent):
+    """Keep all transitions, and plan on a kernel model of rewards and next states.
+
+    It uses every sample many times, and pools the samples of similar steps. There is nothing to
+    tune: bandwidths, noise and the relevant axes are estimated by leave-one-out error.
+    `docs/planner.md` has the definition. Nothing is proved about it; `AdaptiveQ` has a theorem.
+
+    A new plan is made at the start of an episode if the number of episodes has grown by 10 %, or by
+    32 % while others play, or if the plan earns clearly less than those before.
+    `act` plays this plan with a bonus. `predict`, `value`, `q_value` and `partition` use the same
+    plan without the bonus, once it has been played: a plan is recommended unless its episodes earn
+    clearly less than those of the plans recommended before it. If the planner has not played, as in
+    learning from a log, they use a plan from all samples.
+
+    If info restricts actions, only feasible ones are played. The plan does not know which actions
+    were feasible in which state, so the value of a next state is the maximum over all actions.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    max_samples : int, default 1,000,000
+        Number of samples to keep, at least 1,000. If there are more when a plan is made, similar
+        ones are joined into one, with their number and the mean and spread of their rewards. If
+        there are 10 % more, a plan is made. A sample takes 28 bytes, plus 2 for each coordinate of
+        state, action and next state.
+    reward_range : (float, float), optional
+        Lowest and highest reward of one step. By default any finite reward is accepted, and the
+        scale is learned. The highest reward, given here or stated by the environment, caps the
+        values, which helps a little.
+    **options
+        Options of `Agent`: horizon, rewards, bounds, ordered, squash, weights, names, seed. An axis
+        of weight 0 is ignored; other weights have no effect.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Ambulance-v0", arrivals="uniform")
+    >>> agent = zooming.Planner(env, seed=0)
+    >>> history = agent.learn(episodes=200)
+    >>> agent.status()["steps"]
+    'alike'
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        max_samples: int = 1_000_000,
+        reward_range: tuple[float, float] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(env, reward_range=reward_range, **options)
+        highest = self.reward_range[1]
+        if reward_range is None:
+            stated = stated_range(env)
+            highest = np.inf if stated is None else stated[1]
+            self.reward_range = self.problem.reward_range = ANY_REWARD
+        self.max_samples = check_int(max_samples, "max_samples", 1000)
+        core = np.zeros(1, CORE)
+        core["random"] = seeds.derive_seed(self.seed, "agent")
+        core["horizon"], core["due"], core["boldness"], core["own"] = self.horizon, 1, 1.0, -1
+        core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
+        core["reward_low"], core["reward_high"] = self.reward_range
+        core["highest"], core["least"], core["most"] = highest, np.inf, -np.inf
+        self.table = CellTable(self.axes, core, self.max_samples)
+        if self.table.n_others > THIRDS:
+            warnings.warn(
+                f"{self.env_name}: {self.table.n_others} axes are many for a planner. Its plans "
+                f"have at most {self.table.most_cells:,} cells, so some axes are only halved or "
+                f"left out, and a step takes about {self.table.most_cells / 4000:.0f} ms. Give "
+                "weights={name: 0} for axes that do not matter, or use TreeQ or AdaptiveQ with "
+                'split="longest"',
+                stacklevel=count_own_frames(),
+            )
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        step = self.problem.check_step(step)
+        state = self._unit_state(step, observation)
+        allowed, table = self._feasible(step, info), self.table
+        unit, rows = np.empty(self.axes.n_action), allowed_rows(allowed)
+        with self.lock:
+            if step == 0:
+                if table.is_due:
+                    table.refit()
+                plan_episodes.begin_episode(table.core)
+            plan_episodes.act_at(table.handle, step, state, rows, unit)
+        return self.axes.shaped_action(self._action(unit, allowed))
+
+    def update(
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Keep one transition for the next plans. The arguments are those of `Agent.update`.
+
+        At the last step of the horizon, `terminated` is ignored, and the next state is kept: the
+        horizon's end cannot be told from a terminal state there, and steps pooled with the last
+        one would learn that the next state is terminal. The value of the last step is the same.
+        """
+        state, played, reward, after = self.checked_transition(
+            step, observation, action, reward, next_observation
+        )
+        table = self.table
+        with self.lock:
+            if step == 0 and table.is_overdue:  # others act: no plan was needed
+                table.refit()
+            table.reserve(1)
+            plan_episodes.record_at(
+                table.handle, int(step), self._unit(state, 0),
+                self._unit(played, self.axes.n_state), reward, self._unit(after, 0),
+                bool(terminated),
+            )  # fmt: skip
+
+    def _learn_transitions(
+        self, recorded: Transitions, done: NDArray[np.int64] | None = None
+    ) -> None:
+        if getattr(self.update, "__func__", None) is Planner.update:
+            record_samples(self, recorded, done)
+        else:  # a caller's own update
+            update_each(self, recorded, done)
+
+    def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
+        table = self.table
+        table.prepare(end - int(log.done[0]))
+        return plan_episodes.play()(
+            table.handle, crossing.handle, env.params, min(self.horizon, env.horizon),
+            *self.reward_range, np.empty(self.axes.n_action), log.returns, log.n_balls, log.done,
+            end, log.trouble, np.zeros(pausing.STATE + self.axes.n_state), self.clipping,
+        )  # fmt: skip
+
+    @property
+    def n_episodes(self) -> int:
+        return int(self.table.core["n_episodes"][0])
+
+    def _take_n_episodes(self, n: int) -> None:
+        if n != self.n_episodes:
+            raise ValueError(
+                f"the file states {n} episodes, but its samples are from {self.n_episodes}"
+            )
+
+    # --- points -----------------------------------------------------------------------------------
+
+    def _unit(self, flat: Floats, first_axis: int) -> Floats:
+        """Return a checked flat point as a point of the unit cube."""
+        unit = np.empty(len(flat))
+        to_unit(self.axes.table, first_axis, flat, unit)
+        return unit
+
+    def _unit_state(self, step: int, observation: Any) -> Floats:
+        return self._unit(self.checked_state(step, observation), 0)
+
+    def _action(self, unit: Floats, allowed: Feasible | None) -> Floats:
+        """Return the allowed flat action nearest to a point of the unit cube."""
+        action = np.empty(len(unit))
+        plan_actions.write_action(self.axes.table, self.axes.n_state, unit, action)
+        return self._nearest(action, allowed)
+
+    def _cell(self, step: int, observation: Any, action: Any) -> tuple[int, int]:
+        """Return the checked step, and the number of the cell of (observation, action)."""
+        problem, n_state = self.problem, self.axes.n_state
+        step = problem.check_step(step)
+        state = self._unit_state(step, observation)
+        played = problem.check_point(step, problem.flat_action(step, action), n_state)
+        handle, action = self.table.policy().handle, self._unit(played, n_state)
+        return step, int(plan_actions.find_cell(handle, state, action))
+
+    # --- the learned policy -----------------------------------------------------------------------
+
+    def _greedy(
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
+    ) -> Floats:
+        return greedy_actions(self, steps, states, deterministic, allowed)
+
+    def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
+        step = self.problem.check_step(step)
+        state = self._unit_state(step, observation)
+        unit = np.empty(self.axes.n_action)
+        cell = write_best(self, step, state, self._feasible(step, info), unit)
+        return float(self.table.policy().plan.q[step, cell])
+
+    def q_value(self, step: int, observation: Any, action: Any) -> float:
+        """Return Q, the estimate without bonus, of the cell that contains (observation, action)."""
+        step, cell = self._cell(step, observation, action)
+        return float(self.table.policy().plan.q[step, cell])
+
+    def visits(self, step: int, observation: Any, action: Any) -> int:
+        """Return the number of samples of this step in the cell of (observation, action)."""
+        step, cell = self._cell(step, observation, action)
+        return int(self.table.counts()[step, cell])
+
+    def partition(self, step: int) -> Partition:
+        """Return the cells of the grid as arrays, with Q of the policy and samples of the step."""
+        return self.table.view(self.problem.check_step(step))
+
+    @property
+    def interpolates(self) -> bool:  # type: ignore[override]
+        """Whether the action varies within a cell: some state and action axes are intervals."""
+        is_smooth = (self.table.kinds == SMOOTH) & (self.table.units > 1)
+        n_state = self.axes.n_state
+        return bool(is_smooth[:n_state].any() and is_smooth[n_state:].any())
+
+    counted = "cells"
+
+    @property
+    def n_balls(self) -> int:
+        """Number of cells, summed over all steps."""
+        return self.table.n_cells
+
+    @property
+    def nbytes(self) -> int:
+        return self.table.nbytes
+
+    def status(self) -> Status:
+        """Return what the planner believes, as of its last plan; `print` shows it readably.
+
+        Returns
+        -------
+        Status
+            A dictionary.
+            "samples" and "episodes": numbers so far. "plans": number of plans made. "next plan":
+            number of episodes from which on a new one is made when the planner plays, or earlier if
+            this plan disappoints; "when the planner plays" if that many were played by others.
+            "cells": cells of the grid per step. "steps": "alike" if all steps share one model;
+            otherwise at how many steps the model of rewards or of next values is apart, because
+            this predicts the samples better.
+            "reward noise" and "value noise": standard deviation of what the model does not explain.
+            "axes": for each axis the bandwidths of rewards and of next values, as shares of the
+            axis. A small bandwidth means that the target varies sharply along the axis; an infinite
+            one, that the axis does not matter beyond the trend. "recommended should earn": the mean
+            return of the episodes that recommended plans have played, exploring included, with
+            its standard error; if they have played none, what the model promises. "warnings":
+            contradictions between the data, the description of the problem and the model.
+        """
+        core, widths, expected = self.table.core[0], self.table.widths, self._should_earn()
+        forms = self.table.apart  # of each step; bandwidths are those of the most frequent form
+        n_apart = {"rewards": int((forms[0] > 0).sum()), "values": int((forms[1] > 0).sum())}
+        apart = [int(np.bincount(row).argmax()) for row in forms]
+        steps = [
+            f"{name} modeled apart at {n} of {self.horizon}" for name, n in n_apart.items() if n
+        ]
+        due = int(core["due"])
+        bandwidths = np.where(widths >= FLAT, np.inf, 2.0**widths)
+        return Status({
+            "samples": int(self.table.samples.numbers[: self.table.n_samples, 0].sum()),
+            "episodes": self.n_episodes,
+            "plans": int(core["n_plans"]),
+            "next plan": due if due > self.n_episodes else "when the planner plays",
+            "cells": self.table.n_cells // self.horizon,
+            "steps": ", ".join(steps) or "alike",
+            "reward noise": float(np.sqrt(core["reward_noise"])),
+            "value noise": float(np.sqrt(core["value_noise"])),
+            "axes": {
+                name: Bandwidths(*(float(bandwidths[k, apart[k], j]) for k in range(2)))
+                for j, name in enumerate(self.axes.names)
+            },
+            "recommended should earn": None if expected is None else plus_minus(*expected),
+            "warnings": self._warnings(),
+        })  # fmt: skip
+
+    def _should_earn(self) -> tuple[float, float] | None:
+        plays, mean, variance = self.table.earned.tolist()
+        if self.table.kept is not None:
+            return mean, float(np.sqrt(variance / plays))
+        value, error = self.promise()
+        return (value, error) if np.isfinite(value) else None
+
+    def promise(self) -> tuple[float, float]:
+        """Return (value of the start states under the recommended plan, its standard error)."""
+        found = self.table.policy()
+        value, penalty = self.table.start_value(found.grid, found.plan, found.key[0])
+        return value, penalty / CAUTION
+
+    def _warnings(self) -> list[str]:
+        return doubts(self)
+
+    def _facts(self) -> dict[str, Any]:
+        found = self.status()
+        return {
+            "samples": f"{found['samples']:,}",
+            "cells": f"{self.n_balls:,} in {self.nbytes:,} bytes",
+            "steps": found["steps"],
+            "reward noise": plain(found["reward noise"]),
+            "seed": self.seed,
+            **cards.shown_fact(self.horizon),
+        }
+
+    def _pictures(self) -> list[str]:
+        return cards.thumbnails(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"Planner({self.env_name}, horizon={self.horizon}, {self.table.n_samples:,} samples "
+            f"and {self.n_balls:,} cells in {self.nbytes:,} bytes after {self.n_episodes} "
+            f"episodes{clipping_text(self)})"
+        )
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {}, self.table.state()
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        core, fresh = arrays["core"], self.table.core
+        if core.dtype != fresh.dtype or core.shape != (1,):
+            raise ValueError("the core record has another layout")
+        for name in (
+            "horizon", "n_state", "n_action", "reward_low", "reward_high", "most_samples",
+        ):  # fmt: skip
+            if core[name][0] != fresh[name][0]:
+                raise ValueError(f"{name} is {core[name][0]}, but {fresh[name][0]} in the options")
+        self.table.restore(arrays)

@@ -1,0 +1,1 @@
+"""Q-learning over tables of balls: AdaptiveQ, NetQ, MetricQ, TreeQ."""

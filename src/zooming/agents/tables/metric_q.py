@@ -1,0 +1,293 @@
+"""Adaptive Q-learning with balls of any metric.
+
+[SBY19 Alg. 1 and the covering oracle of section 3]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming import bonuses
+from zooming.agents.base.status import clipping_text
+from zooming.agents.files.options import bonus_from_json, build_agent
+from zooming.agents.tables.core import MOST_BALLS
+from zooming.agents.tables.q_learner import QLearner
+from zooming.errors import ConfigurationError
+from zooming.kernels import METRIC_CORE
+from zooming.metrics.norms import Norm
+from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
+from zooming.metrics.pairs import KINDS, Pairs, Product
+from zooming.metrics.sides import Metric
+from zooming.metrics.space import Balls, Space
+from zooming.metrics.stored_metrics import SIDES, metric_from_json, metric_to_json
+from zooming.partitions.balls import BallTable
+from zooming.partitions.view import Partition
+from zooming.spaces.axes import Axes
+from zooming.validation import check_float, check_int
+
+MOST_BYTES = 1e9  # largest memory that a loaded file may require
+
+
+class MetricQ(QLearner):
+    """Q-learning on the balls of any metric, given a distance and a covering oracle.
+
+    The Lipschitz constant of a bonus is the change of Q per d_max, the largest distance of two
+    pairs.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    metric : metrics.Product, metrics.Pairs or Metric
+        Distance of (state, action) pairs. A single metric measures states and actions alike,
+        and the distance of two pairs is then the larger of the two distances.
+    oracle : metrics.Greedy, metrics.Packing or callable, optional
+        Covers a ball with balls of half its radius, see `zooming.metrics.oracles`.
+        By default `metrics.Greedy()`.
+    lazy : bool, default False
+        Add one child per visit, centered at the pair that was played, until the children cover
+        the ball, as in the paper's footnote. By default all children are added at once.
+    split_after : float, default 1.0
+        A ball of radius r is split after `split_after` (d_max / r)^2 visits.
+    bonus : float or Bonus, optional
+        Exploration bonus: a number c means c / sqrt(t), or an object of `zooming.bonuses`.
+        By default c is 0.1 times the span of `reward_range`.
+    horizon : int, optional
+        Steps of an episode. By default the environment's own number.
+    reward_range : (float, float), optional
+        Lowest and highest reward of one step. By default the environment's own `reward_range`, or
+        (0, 1) if it states none. `zooming.reward_range(env)` proposes a range.
+    rewards : {"refuse", "clip"}, default "refuse"
+        Raise an error for a reward outside `reward_range`, or learn from the nearer end.
+    bounds : dict, optional
+        {axis: (low, high)}. Values beyond these ends count as the ends.
+    squash : bool, float or dict, default False
+        Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
+    max_balls : int, optional
+        Largest number of active balls. At that number no ball is added.
+    seed : int, optional
+        Seed of the agent and of its environment. By default a random one.
+    cap : {"remaining", "horizon"}, default "remaining"
+        Cap values by the steps that remain or, as in the paper, by the horizon.
+    action : {"center", "uniform"}, default "center"
+        Play the center of the chosen ball or, as in the paper, a uniform draw from it.
+    ties : {"random", "first"}, default "random"
+        Choose a random ball among those of equal Q, as in the paper, or the first one.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Oil-v0")
+    >>> agent = zooming.MetricQ(env, zooming.metrics.LInf(), seed=0)
+    >>> history = agent.learn(episodes=2000)
+    >>> bool(history.returns[-200:].mean() > 4.5)  # the optimum is 4.75
+    True
+    >>> found = agent.balls(step=0)
+    >>> float(found.radius.max()), int(found.n_points.sum())  # 129 x 129 pairs
+    (0.25, 16641)
+    """
+
+    table: BallTable
+
+    def __init__(
+        self,
+        env: Any,
+        metric: Product | Pairs | Metric,
+        *,
+        oracle: Greedy | Packing | Oracle | None = None,
+        lazy: bool = False,
+        split_after: float = 1.0,
+        bonus: float | bonuses.Bonus | None = None,
+        cap: str = "remaining",
+        ties: str = "random",
+        action: str = "center",
+        horizon: int | None = None,
+        reward_range: tuple[float, float] | None = None,
+        rewards: str = "refuse",
+        bounds: Mapping[str, Any] | None = None,
+        squash: bool | float | Mapping[str, float] = False,
+        max_balls: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(
+            env, bonus=bonus, cap=cap, ties=ties, action=action, horizon=horizon,
+            reward_range=reward_range, rewards=rewards,
+            bounds=bounds, squash=squash, seed=seed,
+        )  # fmt: skip
+        self.metric = _of_pairs(metric)
+        if not isinstance(lazy, (bool, np.bool_)):
+            raise ConfigurationError(f"lazy={lazy!r}: give True or False")
+        self.lazy = bool(lazy)
+        if self.lazy and oracle is not None:
+            raise ConfigurationError(
+                "lazy=True uses no oracle; give lazy=True or oracle=, not both"
+            )
+        self.oracle: Greedy | Packing | Oracle = Greedy() if oracle is None else oracle
+        if not (isinstance(self.oracle, (Greedy, Packing)) or callable(self.oracle)) or isinstance(
+            self.oracle, type
+        ):
+            raise ConfigurationError(
+                f"oracle={oracle!r}: give metrics.Greedy(tries), metrics.Packing(), or a function "
+                "(uncovered, radius, space)"
+            )
+        self.split_after = check_float(split_after, "split_after", 1e-6, 1e6)
+        self.max_balls = (
+            None
+            if max_balls is None
+            else check_int(max_balls, "max_balls", self.horizon, MOST_BALLS)
+        )
+        core = self.make_core(self.max_balls or MOST_BALLS, METRIC_CORE)
+        core["lazy"], core["split_after"], core["power"] = (
+            self.lazy,
+            self.split_after,
+            self.metric.power,
+        )
+        space = Space(self.metric, self.axes, self.horizon)
+        self.begin(BallTable(self.axes, core, space, self.oracle))
+
+    def _has_only_atoms(self) -> bool:
+        return False  # a root has all points
+
+    # --- the learned policy -----------------------------------------------------------------------
+
+    def balls(self, step: int) -> Balls:
+        """Return the active balls of a step as arrays.
+
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+
+        Returns
+        -------
+        metrics.Balls
+            Centers, radius, q_value, n_visits, depth and n_points, one entry per ball.
+        """
+        found = self.table.view(self.problem.check_step(step))
+        return replace(found, value_names=self.value_names())
+
+    def value_names(self) -> dict[str, list[Any]]:
+        """Return {axis: names of its points} for each axis whose points the metric names."""
+        found = {}
+        first = self.axes.n_state
+        for side, names in (
+            ("states", self.axes.names[:first]),
+            ("actions", self.axes.names[first:]),
+        ):
+            metric = getattr(self.metric, side)
+            points = metric if isinstance(self.metric, Pairs) else getattr(metric, "points", None)
+            if points and len(names) == 1:
+                found[names[0]] = list(points)
+        return found
+
+    def _pictures(self) -> list[str]:
+        return []
+
+    def partition(self, step: int) -> Partition:
+        raise ConfigurationError(
+            "MetricQ has balls, not boxes: agent.balls(step) gives them as arrays"
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        balls_ = f"{self.n_balls:,} in {self.nbytes:,} bytes"
+        return {"metric": self.metric, "bonus": self.bonus, "balls": balls_, "seed": self.seed}
+
+    def _without_bound(self) -> str | None:
+        return (
+            "no bound with constants is known for balls of a general metric; it would need the "
+            "packing numbers of this metric (theory.metric_regret_bound) and a union bound over "
+            "all balls that may arise"
+        )
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def _options(self) -> dict[str, Any]:
+        is_ours = isinstance(self.oracle, Greedy) or (
+            isinstance(self.oracle, Packing) and self.oracle.give is packing
+        )
+        if not is_ours:
+            raise ConfigurationError(
+                "an oracle of your own cannot be saved: a file that named it would have to run "
+                "its code"
+            )
+        return super()._options()
+
+    def _known_options(self) -> dict[str, Any]:
+        oracle = self.oracle.tries if isinstance(self.oracle, Greedy) else "packing"
+        own = {"metric": metric_to_json(self.metric), "oracle": oracle, "lazy": self.lazy}
+        return {**super()._known_options(), **own}
+
+    @classmethod
+    def _from_options(
+        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Any:
+        if options["horizon"] > len(arrays["balls"]):
+            raise ValueError(
+                f"{len(arrays['balls'])} balls are too few for the horizon {options['horizon']}"
+            )
+        metric = metric_from_json(options["metric"], arrays)
+        if isinstance(metric, Product):
+            axes = Axes(
+                env.observation_space,
+                env.action_space,
+                bounds=options["bounds"],
+                squash=options["squash"],
+            )
+            n_states = metric.states.n_points(axes, 0, axes.n_state) or 0
+            n_actions = metric.actions.n_points(axes, axes.n_state, axes.n_action) or 0
+            # Memory of `Space` and `BallTable`: distances, orders, and the owner of each pair.
+            n_bytes = (
+                40 * (n_states**2 + n_actions**2) + 4 * options["horizon"] * n_states * n_actions
+            )
+            if n_bytes > MOST_BYTES:
+                raise ValueError(
+                    f"{n_states:,} states and {n_actions:,} actions over {options['horizon']} "
+                    "steps would take about "
+                    f"{n_bytes / 1e9:.1f} GB, more than a file may ask for; if it is yours, raise "
+                    f"zooming.agents.tables.metric_q.MOST_BYTES"
+                )
+        oracle = (
+            None
+            if options["lazy"]
+            else Packing()
+            if options["oracle"] == "packing"
+            else Greedy(options["oracle"])
+        )
+        given = {**options, "bonus": bonus_from_json(options["bonus"]), "oracle": oracle}
+        return build_agent(cls, env, {**given, "metric": metric})
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the arrays to save: the balls, and the distance matrices of finite sets.
+
+        Domains are not saved. `_restore` computes them from the balls.
+        """
+        _, arrays = super()._state()
+        if isinstance(self.metric, Pairs):
+            return {}, {**arrays, "pair_distances": self.metric.distances}
+        for name in SIDES:
+            if not isinstance(getattr(self.metric, name), Norm):
+                arrays[f"{name}_distances"] = getattr(self.table.space, name).distances
+        return {}, arrays
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.env_name}, {self.metric!r}, horizon={self.horizon}, "
+            f"bonus={self.bonus}, "
+            f"{self.n_balls} balls after {self.n_episodes} episodes{clipping_text(self)})"
+        )
+
+
+def _of_pairs(metric: Any) -> Product | Pairs:
+    if isinstance(metric, Metric):
+        return Product(metric, metric)
+    if not isinstance(metric, (Product, Pairs)):
+        raise ConfigurationError(
+            f"metric={metric!r}: give a metrics.Product, metrics.Pairs, or one of "
+            f"{', '.join(f'metrics.{n}' for n in KINDS)}"
+        )
+    return metric

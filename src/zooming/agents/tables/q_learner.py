@@ -1,0 +1,470 @@
+"""Q-learning over a table of balls: base class of AdaptiveQ, NetQ and MetricQ. [SBY19 Alg. 1]
+
+A subclass makes the table. The table selects, updates and splits, see `partitions.table`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy import dtype, empty, float64, ndarray
+from numpy.typing import NDArray
+
+from zooming import bonuses, kernels
+from zooming.agents.base import status as cards
+from zooming.agents.base.agent import Agent
+from zooming.agents.base.status import clipping_text, count_clipped
+from zooming.agents.files.options import bonus_from_json, bonus_to_json
+from zooming.agents.tables.core import (
+    ACTIONS,
+    CAPS,
+    MOST_BALLS,
+    TIES,
+    check_core,
+    check_n_rows,
+    new_core,
+    write_bonus,
+)
+from zooming.agents.tables.split_options import check_savable_rule
+from zooming.agents.training.history import Log
+from zooming.agents.training.replay import Transitions, replay, update_each
+from zooming.bonuses import number_of_phase
+from zooming.kernels import BAD_STATE, DUE, FINE, WRONG_SIZE
+from zooming.kernels.loop import episodes as pausing
+from zooming.kernels.loop.crossing import Crossing
+from zooming.partitions.splits import Rule, TreeRule
+from zooming.partitions.table import Answer
+from zooming.partitions.view import Partition
+from zooming.spaces.masks import Feasible, has_mask
+from zooming.upper import UpperMethod
+from zooming.validation import Floats, check_choice
+
+if TYPE_CHECKING:
+    pass
+
+
+def restart_if_due(agent: QLearner) -> None:
+    """Reset the table if the next episode begins a phase of the doubling trick."""
+    old = agent.table.core
+    if agent._first_table is None or number_of_phase(int(old["episode"][0]) + 1) == old["phase"][0]:
+        return
+    fresh = agent._first_table.copy()
+    fresh.core["random"], fresh.core["episode"] = old["random"], old["episode"]
+    write_bonus(fresh.core, agent.bonus, agent._has_only_atoms())
+    agent.table = fresh  # last, so that an interrupt leaves the old or the new table
+
+
+def prepare_episodes(agent: QLearner, n: int) -> int:
+    """Do the split or the restart that is due. Return how many episodes to play next.
+
+    The number is `n`, or less if the doubling trick restarts the agent earlier.
+    """
+    if agent._paused[pausing.N_STEPS]:
+        row = int(agent._paused[pausing.DUE_ROW])
+        if agent.table.is_due(row):  # false if an interrupt came right after the split
+            agent.table.split(row)
+    elif agent._first_table is not None:
+        restart_if_due(agent)
+    if agent._first_table is None:
+        return n
+    n_left: int = 2 ** (int(agent.table.core["phase"][0]) + 1) - 1 - agent.n_episodes
+    return min(n, n_left)
+
+
+def select(
+    agent: QLearner,
+    table: Any,
+    step: int,
+    state: Floats,
+    ties: int,
+    rule: int,
+    allowed: Feasible | None,
+) -> tuple[Floats, int]:
+    """Select a ball and an allowed action in one state. Return (flat action, row of the ball).
+
+    `ties` and `rule` are codes of `kernels`: how ties are broken, and where in a ball to play.
+    """
+    action = np.empty(agent.axes.n_action)
+    code, row = table.select(step, state, action, ties=ties, rule=rule, allowed=allowed)
+    if code != kernels.FINE:
+        raise agent.problem.bad_point(step, row, state)
+    return action, row
+
+
+def greedy_actions(
+    agent: QLearner,
+    steps: NDArray[np.int64],
+    states: Floats,
+    deterministic: bool,
+    allowed: Sequence[Feasible | None],
+) -> Floats:
+    """Return one allowed flat action per (step, state): the center of the best ball.
+
+    If `deterministic` is false, the action is drawn uniformly from that ball.
+    """
+    table = agent.learned
+    core = table.core
+    rule = int(core["action_rule"][0]) if agent.action != "uniform" else kernels.CENTER
+    if not deterministic:
+        # Draw from a copy with fresh randomness, so that predict does not change learning.
+        core, rule = core.copy(), kernels.UNIFORM
+        core["random"] = np.random.SeedSequence().generate_state(1, np.uint64)
+    actions = np.empty((len(steps), agent.axes.n_action))
+    k, i = table.select_many(steps, states, actions, rule=rule, allowed=allowed, core=core)
+    if k >= 0:
+        raise agent.problem.bad_point(int(steps[k]), i, states[k])
+    return actions
+
+
+def value_at(
+    agent: QLearner, table: Any, step: int, observation: Any, info: Mapping[str, Any] | None
+) -> float:
+    """Return V(observation) according to one table of the agent."""
+    step = agent.problem.check_step(step)
+    state, allowed = agent.problem.flat_state(step, observation), agent._feasible(step, info)
+    _, row = select(agent, table, step, state, kernels.EITHER, kernels.CENTER, allowed)
+    return float(table.value(step, row))
+
+
+def row_at(agent: QLearner, step: int, observation: Any, action: Any) -> int:
+    """Return the row of the ball that contains (observation, action)."""
+    problem = agent.problem
+    step = problem.check_step(step)
+    state, played = problem.flat_state(step, observation), problem.flat_action(step, action)
+    answer: Answer = agent.learned.locate(step, state, played)
+    if answer[0] != kernels.FINE:
+        raise problem.bad_point(step, answer[1], state, played)
+    return answer[1]
+
+
+_FLOAT = dtype(float64)
+
+
+def is_vector(point: Any) -> bool:
+    """Return whether a kernel takes a point as it is.
+
+    For a list, Numba would search for a conversion in Python code, where a signal may be handled.
+    """
+    return type(point) is ndarray and point.dtype is _FLOAT
+
+
+def choose_action(
+    agent: QLearner, step: int, observation: Any, info: Mapping[str, Any] | None, keeps: bool
+) -> Any:
+    """Return the action to play while learning, see `QLearner.act`.
+
+    If `keeps` is set, `stepping.step_on` may follow instead of `update`.
+    """
+    if type(step) is not int or not 0 <= step < agent.horizon:
+        step = agent.problem.check_step(step)
+    if step == 0 and agent._first_table is not None:
+        agent.checked_state(step, observation)  # raise before the restart forgets anything
+        restart_if_due(agent)
+    axes, table = agent.axes, agent.table
+    if info and has_mask(info):
+        state, allowed = agent.problem.flat_state(step, observation), agent._feasible(step, info)
+        rule = int(table.core["action_rule"][0])
+        action, _ = select(agent, table, step, state, TIES[agent.ties], rule, allowed)
+        return axes.shaped_action(action)
+    action = empty(axes.n_action)
+    is_plain = axes.has_plain_states and is_vector(observation)
+    flat = observation if is_plain else agent.problem.flat_state(step, observation)
+    try:
+        code = table.act(step, flat, action, keeps)
+    except (TypeError, ValueError):  # not a float64 vector: convert it below
+        code = WRONG_SIZE
+    if code != FINE:
+        state = agent.problem.flat_state(step, observation)
+        code = table.act(step, state, action, keeps)
+        if code != FINE:
+            raise agent.problem.bad_point(step, table.payload, state)
+    return action if axes.has_plain_actions else axes.shaped_action(action)
+
+
+def learn_step(
+    agent: QLearner,
+    step: int,
+    observation: Any,
+    action: Any,
+    reward: float,
+    next_observation: Any,
+    terminated: bool,
+    next_info: Mapping[str, Any] | None,
+) -> None:
+    """Learn from one transition, see `QLearner.update`."""
+    problem, axes = agent.problem, agent.axes
+    if type(step) is not int or not 0 <= step < agent.horizon:
+        step = problem.check_step(step)
+    if step == 0 and agent._first_table is not None:
+        problem.check_transition(step, observation, action, reward, next_observation)
+        restart_if_due(agent)
+    is_clipped = False
+    if not (isinstance(reward, float) and agent._lowest_reward <= reward <= agent._highest_reward):
+        given, reward = reward, problem.check_reward(step, reward)
+        is_clipped = bool(given != reward)
+    state, played, after = observation, action, next_observation
+    if not (axes.has_plain_states and is_vector(observation) and is_vector(next_observation)):
+        state = problem.flat_state(step, observation)
+        after = problem.flat_state(step, next_observation, "next ")
+    if not (axes.has_plain_actions and is_vector(action)):
+        played = problem.flat_action(step, action)
+    next_value = math.nan
+    if next_info and has_mask(next_info) and not terminated and step + 1 < agent.horizon:
+        flat = problem.flat_state(step, next_observation, "next ")
+        problem.check_point(step, flat, 0, "next ")
+        next_value = value_at(agent, agent.table, step + 1, next_observation, next_info)
+    try:
+        code = agent.table.update(step, state, played, reward, after, bool(terminated), next_value)
+    except (TypeError, ValueError):  # not float64 vectors: convert them below
+        code = WRONG_SIZE
+    if code != FINE and code != DUE:
+        state, played = problem.flat_state(step, observation), problem.flat_action(step, action)
+        after = problem.flat_state(step, next_observation, "next ")
+        code = agent.table.update(step, state, played, reward, after, bool(terminated), next_value)
+        if code == BAD_STATE:
+            raise problem.bad_point(step, agent.table.payload, state, played, after)
+    if is_clipped:
+        count_clipped(agent)
+    if code == DUE:
+        agent.table.split(agent.table.payload)
+
+
+DEFAULT_BONUS = 0.1  # c, for rewards that span 1
+
+
+class QLearner(Agent):
+    """Base class of agents that learn Q for the balls of a table.
+
+    To write such an agent, pass the record that `make_core` returns to a new table, and call
+    `begin` with that table at the end of `__init__`. Keep each argument as an attribute of the same
+    name. Both drivers, `save`, `load` and all other methods then work.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    bonus : float or Bonus, optional
+        Exploration bonus: a number c means c / sqrt(t), or an object of `zooming.bonuses`.
+        By default c is 0.1 times the span of `reward_range`.
+    cap : {"remaining", "horizon"}, default "remaining"
+        Cap values by the steps that remain or, as in the paper, by the horizon.
+    ties : {"random", "first"}, default "random"
+        Choose a random ball among those of equal Q, as in the paper, or the first one.
+    action : {"center", "uniform"}, default "center"
+        Play the center of the chosen ball or, as in the paper, a uniform draw from it.
+    **options
+        Options of `Agent`.
+    """
+
+    split: (
+        str | Rule | TreeRule
+    )  # of agents whose balls are split, see `agents.tables.split_options`
+    max_balls: int | None  # of agents that have this option
+    _actions = ACTIONS
+    _shares_steps = False  # whether all steps share one partition
+    has_lemmas = True  # whether the lemmas of the paper apply, so that it can be audited
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        bonus: float | bonuses.Bonus | None = None,
+        cap: str = "remaining",
+        ties: str = "random",
+        action: str = "center",
+        **options: Any,
+    ) -> None:
+        super().__init__(env, **options)
+        low, high = self.reward_range
+        self.bonus = bonuses.as_bonus(DEFAULT_BONUS * (high - low) if bonus is None else bonus)
+        self.cap = check_choice("cap", cap, CAPS)
+        self.ties = check_choice("ties", ties, TIES)
+        self.action = check_choice("action", action, self._actions)
+        self.table: Any  # a `partitions.table.Table`, set by `begin`
+        self._first_table: Any = None  # copy for restarts of the doubling trick
+        self._paused = np.zeros(pausing.STATE + self.axes.n_state)  # see `pausing`
+        self._lowest_reward, self._highest_reward = self.reward_range
+
+    def make_core(
+        self, max_balls: int = MOST_BALLS, layout: np.dtype[Any] = kernels.CORE
+    ) -> NDArray[Any]:
+        """Return the core of a table: the options of this agent in the layout of the kernels."""
+        return new_core(self, max_balls, layout)
+
+    @property
+    def _n_roots(self) -> int:
+        """Number of partitions: one per step, or a single one for all steps."""
+        return 1 if self._shares_steps else self.horizon
+
+    def _has_only_atoms(self) -> bool:
+        """Return whether every ball contains a single point from the start."""
+        return self.axes.n_wide == 0
+
+    @property
+    def learned(self) -> Any:
+        """The table of the learned policy. For most agents it is the table that is trained."""
+        return self.table
+
+    def begin(self, table: Any) -> None:
+        """Set the initial table."""
+        self.table = table
+        self._first_table = table.copy() if isinstance(self.bonus, bonuses.Doubling) else None
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        with self.lock:
+            return self._act(step, observation, info, False)
+
+    _act = choose_action
+
+    def update(
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
+    ) -> None:
+        with self.lock:
+            learn_step(
+                self, step, observation, action, reward, next_observation, terminated, next_info
+            )
+
+    def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
+        n_done = int(log.done[0])
+        n = prepare_episodes(self, end - n_done)
+        table, n_steps = self.table, min(self.horizon, env.horizon)
+        if log.is_full:  # the kernel found too few rows for one more episode
+            table.make_room()
+        alive = dict(vars(table))  # noqa: F841  # the kernel has addresses, and runs unlocked
+        code: int = table.play(
+            table.handle, crossing.handle, env.params, n_steps, *self.reward_range,
+            np.empty(self.axes.n_action), log.returns, log.n_balls, log.done, n_done + n,
+            log.trouble, self._paused, self.clipping,
+        )  # fmt: skip
+        return code
+
+    def _learn_transitions(
+        self, recorded: Transitions, done: NDArray[np.int64] | None = None
+    ) -> None:
+        is_own = getattr(self.update, "__func__", None) is QLearner.update
+        if is_own and self._first_table is None:
+            replay(self, recorded, done)
+        else:  # a caller's own update, or restarts of the doubling trick
+            update_each(self, recorded, done)
+
+    # --- the number of episodes -------------------------------------------------------------------
+
+    @property
+    def n_episodes(self) -> int:
+        # The update rule counts in the table, so both agree after any interrupt.
+        return int(self.table.core["episode"][0]) - bool(self._paused[pausing.N_STEPS])
+
+    def _take_n_episodes(self, n: int) -> None:
+        if not 0 <= n <= self.n_episodes:  # older files hold the episodes that learn() finished
+            raise ValueError(f"{n} episodes, but the table has seen {self.n_episodes}")
+
+    def drop_paused(self) -> None:
+        """Drop an episode that was paused for a split. Another driver cannot continue it."""
+        self._paused[pausing.N_STEPS] = 0.0
+
+    # --- the learned policy -----------------------------------------------------------------------
+
+    def _greedy(
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
+    ) -> Floats:
+        return greedy_actions(self, steps, states, deterministic, allowed)
+
+    def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
+        return value_at(self, self.learned, step, observation, info)
+
+    def q_value(self, step: int, observation: Any, action: Any) -> float:
+        row = row_at(self, step, observation, action)
+        return float(self.learned.q_values(int(step), row))
+
+    def visits(self, step: int, observation: Any, action: Any) -> int:
+        return int(self.learned.rows["n_visits"][row_at(self, step, observation, action)])
+
+    def partition(self, step: int) -> Partition:
+        found: Partition = self.learned.view(self.problem.check_step(step))
+        return found
+
+    @property
+    def n_balls(self) -> int:
+        return int(self.table.n_balls)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether `max_balls` prevented a split that was due by a user's rule."""
+        return bool(getattr(self.table, "is_full", False))
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.table.nbytes)
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "axes": cards.axes_text(self.axes),
+            "bonus": self.bonus,
+            "balls": f"{self.n_balls:,} in {self.nbytes:,} bytes",
+            "seed": self.seed,
+            **cards.shown_fact(self.horizon),
+        }
+
+    def _pictures(self) -> list[str]:
+        return cards.thumbnails(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.env_name}, horizon={self.horizon}, bonus={self.bonus}, "
+            f"{self.n_balls} balls in {self.nbytes:,} bytes after {self.n_episodes} "
+            f"episodes{clipping_text(self)})"
+        )
+
+    learn_pac = UpperMethod()
+
+    def _without_bound(self) -> str | None:
+        """Return why this class has no regret bound with known constants, or None if it has one."""
+        return f"no bound with constants is known for {type(self).__name__}"
+
+    def _against_bound(self) -> str | None:
+        """Return the option that the regret bound does not cover, as text, or None."""
+        return None
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def _options(self) -> dict[str, Any]:
+        check_savable_rule(getattr(self, "split", None))
+        return super()._options()
+
+    def _known_options(self) -> dict[str, Any]:
+        names = ("cap", "ties", "action", "split", "max_balls")  # not all agents have the last two
+        own = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return {"bonus": bonus_to_json(self.bonus), **own, **super()._known_options()}
+
+    @classmethod
+    def _from_options(
+        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Any:
+        n_roots = 1 if cls._shares_steps else options["horizon"]
+        check_n_rows(env, options, arrays, n_roots)  # before the table is allocated
+        options = {**options, "bonus": bonus_from_json(options["bonus"])}
+        return super()._from_options(env, options, arrays)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {}, self.table.state()
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        check_core(self, arrays["core"])
+        self.table.restore(arrays)

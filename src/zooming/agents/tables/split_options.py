@@ -1,0 +1,138 @@
+"""Options and first table of agents whose balls are boxes that are split.
+
+Such an agent is a `QLearner` whose `__init__` calls `take_split_options`, then
+`begin(first_boxes(self, split_core(self)))`. `AdaptiveQ` is the example.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming import kernels
+from zooming.agents.tables.core import MOST_BALLS
+from zooming.errors import ConfigurationError, SpaceError
+from zooming.partitions.boxes import BoxTable
+from zooming.partitions.splits import MOST_HALVED, RULES, Rule, TreeRule, check_rule
+from zooming.spaces.axes import Axes
+
+if TYPE_CHECKING:
+    from zooming.agents.tables.q_learner import QLearner
+
+MOST_CELLS = 2**20  # balls of an initial partition
+
+
+def take_split_options(
+    agent: QLearner, split: str | Rule | TreeRule, max_balls: int | None
+) -> None:
+    """Check `split` and `max_balls` and keep them as attributes of the agent.
+
+    Parameters
+    ----------
+    agent : QLearner
+        An agent that knows its axes and its horizon.
+    split : {"all", "longest"} or a rule
+        Sides that a split halves: all that are longer than half the diameter, or one longest side.
+    max_balls : int or None
+        Largest number of active balls. A ball is split only while its children fit in.
+
+    Raises
+    ------
+    ConfigurationError
+        If an option is wrong.
+    SpaceError
+        If the space has too many axes for the split rule.
+    """
+    is_whole = isinstance(max_balls, (int, np.integer)) and not isinstance(max_balls, bool)
+    if max_balls is not None and not (is_whole and agent._n_roots <= max_balls <= MOST_BALLS):
+        raise ConfigurationError(
+            f"max_balls={max_balls!r}: give a whole number, at least one ball per "
+            f"{'agent' if agent._shares_steps else 'step'} "
+            f"({agent._n_roots}) and at most {MOST_BALLS:,}"
+        )
+    agent.max_balls = None if max_balls is None else int(max_balls)
+    agent.split = check_rule(split)
+    if agent.split == "all" and agent.axes.n_wide > MOST_HALVED:
+        raise SpaceError(
+            f"{agent.axes.n_wide} axes are too many: a split makes 2^axes balls, so at most "
+            f"{MOST_HALVED} axes are "
+            'supported. Give the agent fewer features (a wrapper), or split="longest", which '
+            "halves one at a time."
+        )
+
+
+def split_core(agent: QLearner) -> NDArray[Any]:
+    """Return the core of a table of boxes: `make_core`, with the split rule written into it."""
+    core = agent.make_core(agent.max_balls or MOST_BALLS)
+    rule = RULES.get(agent.split, kernels.OWN) if isinstance(agent.split, str) else kernels.OWN
+    core["rule"] = rule
+    core["cubes"] = agent.split == "all" and agent.axes.are_cubes
+    core["split_axes"] = {kernels.ALL: agent.axes.n_wide, kernels.LONGEST: 1, kernels.OWN: 0}[rule]
+    return core
+
+
+def n_first_balls(axes: Axes, first_cut: float | None) -> int:
+    """Return the number of balls with which a partition begins, see `first_boxes`."""
+    n_cut = 0 if first_cut is None else sum(axes.are_intervals)
+    return math.prod(axes.n_values) << n_cut
+
+
+def first_boxes(
+    agent: QLearner,
+    core: NDArray[Any],
+    kind: type[BoxTable] = BoxTable,
+    first_cut: float | None = None,
+) -> Any:
+    """Return the first table. Each partition has one ball per combination of categories.
+
+    If `first_cut` is given, intervals are cut at this share of their length.
+
+    Raises
+    ------
+    SpaceError
+        If the categories, or the cuts, make more balls than `max_balls` or `MOST_CELLS`.
+    """
+    axes, n_roots = agent.axes, agent._n_roots
+    n_balls = n_roots * n_first_balls(axes, None)
+    most = min(MOST_CELLS, agent.max_balls or MOST_BALLS)
+    n_cut = n_roots * n_first_balls(axes, first_cut)
+    if n_balls <= most < n_cut:
+        raise SpaceError(
+            f"first_cut={first_cut:g} makes {n_cut:,} balls of {sum(axes.are_intervals)} "
+            f"intervals, more than {most:,}; leave it out"
+        )
+    if n_balls > most:
+        names = [name for name, n in zip(axes.names, axes.n_values, strict=True) if n > 1]
+        limit = f"max_balls={most:,} allows" if most < MOST_CELLS else "are supported"
+        if not names:
+            raise SpaceError(
+                f"{n_roots:,} steps make as many balls, more than the {most:,} that {limit}; give "
+                "a shorter horizon"
+            )
+        raise SpaceError(
+            f"the categories of {', '.join(names)} make {n_balls:,} balls over {n_roots} "
+            "steps, more than the "
+            f"{most:,} that {limit}. Name axes whose values have an order, "
+            f"ordered={names[-1:]}, or give an axis weight 0"
+        )
+    borders = axes.cells()
+    if first_cut is not None:
+        core["cubes"] = 0
+        for i in np.flatnonzero(axes.are_intervals):
+            borders[i] = np.array([first_cut])
+    table = kind.of_cells(axes, core, borders, agent.split)
+    table.first_cut = first_cut
+    table.set_due()
+    return table
+
+
+def check_savable_rule(split: Any) -> None:
+    """Raise ConfigurationError if a split rule is a user's own, which cannot be saved."""
+    if hasattr(split, "due_at"):
+        raise ConfigurationError(
+            f"a split rule of your own ({type(split).__name__}) cannot be saved: a file that "
+            "named its class would have to run its code"
+        )

@@ -1,0 +1,1 @@
+"""Train agents: drivers of `learn`, pauses, history, many seeds, recorded transitions."""

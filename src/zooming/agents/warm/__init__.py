@@ -1,0 +1,1 @@
+"""Warm start: begin with a rule that people use."""

@@ -1,0 +1,304 @@
+"""A policy as a grid of state cells, between which actions are interpolated.
+
+This is the policy of a `Planner`. `kernels.plans.actions` has the definition. Points of states and
+actions are in the unit cube.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.export.forms import PolicyForm, about, head_of, recommended, squash_of
+from zooming.kernels.boxes.layout import ATOMS, LOW, SINGLE, WIDTH
+from zooming.kernels.plans.layout import SLOPE, SMOOTH
+from zooming.partitions.view import bin_borders
+from zooming.validation import Floats, count_noun
+
+Ints = NDArray[np.int64]
+NEAREST = 1e-6  # an action on a squashed axis is at most a million scales away
+LARGEST = float(np.finfo(np.float64).max)
+PART_TABLES = {
+    "whole": ("n_values",),
+    "unsquash": ("action_squash",),
+    "clip": ("action_least", "action_most"),
+    "single": ("is_single",),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionGrid(PolicyForm):
+    """The policy of a planner as cells of states, each with actions to mix.
+
+    The unit coordinate of a state is (state - low) / width. Its bin on axis j is the last entry of
+    `border`, from first[j] to first[j + 1] - 1, that is at most this coordinate. The index of the
+    cell counts all combinations of bins, the last axis fastest. `pieces[cells[plan[step], cell]]`
+    holds indices of points: the point of the cell, and for each state axis the points of the
+    neighbors below and above. The action is the cell's point, moved on each axis towards the
+    neighbor on the state's side. It is moved by the share distance / gap, which is below 1. Here
+    `distance` is from the state to the center of its bin, and `gap` is between the two centers. If
+    nothing is mixed, the neighbor's index equals that of the cell.
+
+    Attributes
+    ----------
+    low, width : arrays [n_state]
+        Map a state to the unit interval.
+    first : array [n_state + 1]
+        First entry of each axis in `border` and `center`.
+    border, center : arrays [n_bins]
+        Low border and center of each bin.
+    plan : array [horizon]
+        Row of `cells` of each step. Steps with the same policy share a row.
+    cells : array [n_plans, n_cells]
+        Row of `pieces` of each cell.
+    pieces : array [n_pieces, 1 + 2 n_state]
+        Rows of `points` that are mixed.
+    points : array [n_points, n_action]
+        The different actions. A coordinate that is not mixed is in the environment's units.
+    is_mixed, n_values : arrays [n_action]
+        Whether an axis is mixed, and the number of integers on a mixed axis of integers, else 0.
+    point_low, point_high : arrays [n_action]
+        Ends between which a mixed coordinate stays.
+    action_low, action_width : arrays [n_action]
+        Map a coordinate to the environment's units.
+    action_least, action_most : arrays [n_action]
+        Ends of the action.
+    is_single : array [n_action]
+        Whether an axis has type float32.
+    action_squash : array [n_squashed, 5]
+        Rows (axis, origin, scale, offset, gain) of the squashed action axes.
+    """
+
+    low: Floats
+    width: Floats
+    first: Ints
+    border: Floats
+    center: Floats
+    plan: Ints
+    cells: Ints
+    pieces: Ints
+    points: Floats
+    is_mixed: Ints
+    n_values: Ints
+    point_low: Floats
+    point_high: Floats
+    action_low: Floats
+    action_width: Floats
+    action_least: Floats
+    action_most: Floats
+    is_single: Ints
+    action_squash: Floats
+
+    kind = "grid"
+
+    @property
+    def horizon(self) -> int:
+        return len(self.plan)
+
+    @property
+    def depth(self) -> int:
+        to_find_bins = sum(math.ceil(math.log2(n)) for n in np.diff(self.first).tolist())
+        to_choose_sides, to_clip = len(self.state_names), 2 * len(self.action_names)
+        return to_find_bins + to_choose_sides + to_clip
+
+    @property
+    def parts(self) -> list[str]:
+        """Names of the operations that compute an action from the mixed points, in order."""
+        is_squashed, is_single = bool(len(self.action_squash)), bool(self.is_single.any())
+        needed = {
+            "whole": bool(self.n_values.any()),
+            "unsquash": is_squashed,
+            "clip": is_squashed or is_single,  # rounding can move it out of its ends
+            "single": is_single,
+        }
+        return [part for part, is_needed in needed.items() if is_needed]
+
+    def own_tables(self) -> dict[str, NDArray[Any]]:
+        names = [
+            "low", "width", "first", "border", "center", "plan", "cells", "pieces", "points",
+            "is_mixed", "point_low", "point_high", "action_low", "action_width",
+        ]  # fmt: skip
+        names += [name for part in self.parts for name in PART_TABLES[part]]
+        return {name: getattr(self, name) for name in names}
+
+    def facts(self) -> list[str]:
+        bins = " x ".join(map(str, np.diff(self.first).tolist()))
+        return [
+            f"{count_noun(self.horizon, 'step')}, {bins} cells of states, "
+            f"{count_noun(len(self.cells), 'different plan')}, "
+            f"{count_noun(len(self.points), 'different action')}",
+            "Actions are interpolated between neighboring cells.",
+        ]
+
+    def act(self, step: int, state: Any) -> Floats:
+        """Return the action in a state, by the same computation that every format writes out.
+
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+        state : sequence of float
+            The state, one number per axis.
+        """
+        unit = (self.squash_state(state) - self.low) / self.width
+        cell = 0
+        entries: list[int] = []
+        for j, u in enumerate(unit):
+            first, last = self.first[j : j + 2].tolist()
+            i = max(0, int(np.searchsorted(self.border[first:last], u, "right")) - 1)
+            cell, entries = cell * (last - first) + i, [*entries, first + i]
+        own, *others = self.pieces[self.cells[self.plan[step], cell]]
+        action = self.points[own].copy()
+        for j in range(len(unit) - 1, -1, -1):
+            away = unit[j] - self.center[entries[j]]
+            side = int(away > 0.0)
+            there = others[2 * j + side]
+            if there == own:
+                continue
+            gap = abs(self.center[entries[j] + 2 * side - 1] - self.center[entries[j]])
+            change = abs(away) / gap * (self.points[there] - self.points[own])
+            action = np.where(self.is_mixed, action + change, action)
+        return self._in_units(np.clip(action, self.point_low, self.point_high))
+
+    def _in_units(self, action: Floats) -> Floats:
+        value = self.action_low + action * self.action_width
+        n = np.maximum(1, self.n_values)
+        number = self.action_low + 0.5 + np.minimum(n - 1, np.floor(action * n))
+        value = np.where(self.n_values > 0, number, value)
+        for k, origin, scale, offset, gain in self.action_squash:
+            share = (value[int(k)] - offset) / gain
+            value[int(k)] = origin + share / max(1.0 - abs(share), NEAREST) * scale
+        value = np.clip(value, self.action_least, self.action_most)
+        return np.where(self.is_single, value.astype(np.float32), value)
+
+
+def action_grid(agent: Any) -> ActionGrid:
+    """Return the policy of a planner, exactly as `agent.predict` plays it.
+
+    Parameters
+    ----------
+    agent : Planner or an agent that recommends one
+        The agent.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.Planner(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(50)
+    >>> grid = action_grid(agent)
+    >>> grid.act(0, [0.3]).tolist() == agent.predict([0.3])[0].tolist()
+    True
+    """
+    table = recommended(agent).table
+    axes, grid = table.axes, table.policy().grid
+    n_state = axes.n_state
+    pieces = _pieces(table)
+    horizon, n_cells = pieces.shape[:2]
+    rows, numbers = np.unique(pieces.reshape(horizon * n_cells, -1), axis=0, return_inverse=True)
+    used, rows = np.unique(rows, return_inverse=True)  # cells of actions that are played
+    plans, plan = np.unique(numbers.reshape(horizon, n_cells), axis=0, return_inverse=True)
+    bins = grid.bins[:n_state]
+    return ActionGrid(
+        **head_of(axes, f"Policy of {about(agent)}"),
+        low=axes.table[:n_state, LOW],
+        width=axes.table[:n_state, WIDTH],
+        first=np.append(0, np.cumsum(bins)),
+        border=np.concatenate([bin_borders(grid, j) for j in range(n_state)]),
+        center=np.concatenate([grid.centers[j, : bins[j]] for j in range(n_state)]),
+        plan=plan.ravel(),
+        cells=plans,
+        pieces=rows.reshape(-1, 1 + 2 * n_state),
+        **_actions(table, used),
+    )
+
+
+def _pieces(table: Any) -> Ints:
+    """Return for each state cell the action cells that are mixed: its own, and its neighbors'.
+
+    The shape is [horizon, n_states, 1 + 2 n_state].
+    """
+    policy, n_state = table.policy(), table.axes.n_state
+    grid, plan = policy.grid, policy.plan
+    best = plan.best.astype(np.int64)
+    chosen = _best_cells(table, plan)
+    found = np.repeat(chosen[:, :, None], 1 + 2 * n_state, axis=2)
+    places = np.array(np.unravel_index(np.arange(best.shape[1]), grid.bins[:n_state]))
+    points = _points(grid, n_state, np.arange(math.prod(grid.bins[n_state:].tolist())))
+    for j in range(n_state):
+        stride = math.prod(grid.bins[j + 1 : n_state].tolist())
+        for side, way in enumerate((-1, 1)):
+            after = places[j] + way
+            if grid.kinds[j] != SMOOTH:
+                continue
+            at = np.flatnonzero((after >= 0) & (after < grid.bins[j]))
+            here, there = best[:, at], best[:, at + way * stride]
+            gap = np.abs(grid.centers[j, after[at]] - grid.centers[j, places[j, at]])
+            change = np.abs(points[there] - points[here]).max(axis=2)
+            mixes = (change <= SLOPE * gap) & (chosen[:, at] == here)
+            found[:, at, 1 + 2 * j + side] = np.where(mixes, there, chosen[:, at])
+    return found
+
+
+def _best_cells(table: Any, plan: Any) -> Ints:
+    """Return the best action cell [horizon, n_states], the first one among almost equal ones."""
+    horizon, n_states = plan.best.shape
+    q = (plan.q + plan.bonus).reshape(horizon, n_states, -1)  # as `plan_actions.choose`
+    core = table.core[0]
+    slack = 1e-12 * max(0.0, core["most"] - core["least"])
+    chosen, most = np.zeros((horizon, n_states), np.int64), q[:, :, 0].copy()
+    for b in range(1, q.shape[2]):
+        is_better = q[:, :, b] > most + slack
+        chosen[is_better], most[is_better] = b, q[:, :, b][is_better]
+    return chosen
+
+
+def _points(grid: Any, n_state: int, cells: Ints) -> Floats:
+    """Return the centers [n, n_action] of action cells."""
+    places = np.unravel_index(cells, grid.bins[n_state:])
+    return np.stack([grid.centers[n_state + k, place] for k, place in enumerate(places)], axis=-1)
+
+
+def _actions(table: Any, used: Ints) -> dict[str, Any]:
+    """Return the attributes of `ActionGrid` that describe actions, for the cells `used`."""
+    axes, grid, n_state = table.axes, table.policy().grid, table.axes.n_state
+    own, rows = [axes[n_state + k] for k in range(axes.n_action)], axes.table[n_state:]
+    points = _points(grid, n_state, used)
+    is_mixed = grid.kinds[n_state:] == SMOOTH
+    low, width, n_values = rows[:, LOW].copy(), rows[:, WIDTH].copy(), rows[:, ATOMS].astype(int)
+    ends = [
+        (grid.centers[n_state + k, 0], grid.centers[n_state + k, grid.bins[n_state + k] - 1])
+        for k in range(axes.n_action)
+    ]
+    point_low, point_high = (np.array(end) for end in zip(*ends, strict=True))
+    for k in np.flatnonzero(~is_mixed).tolist():  # values: the points are final
+        points[:, k] = low[k] + 0.5 + np.floor(points[:, k] * n_values[k])
+        low[k], width[k] = 0.0, 1.0
+        point_low[k], point_high[k] = -LARGEST, LARGEST
+    n_values = np.where(is_mixed, n_values, 0)
+    least, most = np.full(axes.n_action, -LARGEST), np.full(axes.n_action, LARGEST)
+    for k, axis in enumerate(own):
+        if axis.squash:
+            largest = float(np.finfo(np.float32).max) if axis.single else LARGEST
+            least[k], most[k] = max(axis.low, -largest), min(axis.high, largest)
+        elif rows[k, SINGLE]:
+            least[k] = np.float32(axis.low)
+            if least[k] < axis.low:  # rounded down, the low end would lie outside
+                least[k] = np.nextafter(np.float32(axis.low), np.float32(np.inf))
+    squash = [(k, *squash_of(axis)) for k, axis in enumerate(own) if axis.squash]
+    return {
+        "points": points,
+        "is_mixed": is_mixed.astype(int),
+        "n_values": n_values,
+        "point_low": point_low,
+        "point_high": point_high,
+        "action_low": low,
+        "action_width": width,
+        "action_least": least,
+        "action_most": most,
+        "is_single": np.array([int(axis.single) for axis in own]),
+        "action_squash": np.array(squash, np.float64).reshape(-1, 5),
+    }

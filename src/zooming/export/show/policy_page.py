@@ -1,0 +1,225 @@
+"""Write a policy as one HTML page, on which a person moves the state and sees the action."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zooming.agents.base.env_facts import reset, take_step
+from zooming.agents.base.own_policy import own_policy
+from zooming.agents.base.status import spread_visits
+from zooming.agents.files import container as files
+from zooming.errors import ConfigurationError
+from zooming.export.evidence import gather, weigh
+from zooming.export.forms import about, recommended
+from zooming.export.pages import fill_page
+from zooming.export.regions import Regions, policy_regions, volumes, whole_states
+from zooming.export.write import policy_form
+from zooming.export.writers.json_document import json_content
+from zooming.spaces.flatten import INTERVAL
+from zooming.spaces.masks import has_mask
+from zooming.spaces.names import printable_names
+from zooming.validation import Floats, check_int
+
+FEW_VALUES = 12  # of an action axis: the page draws all of them, played or not
+MOST_BALLS = 20_000  # of all steps together; beyond it the alternatives are left out
+
+
+def show(agent: Any, path: str | os.PathLike[str] = "policy.html", *, episodes: int = 10) -> Path:
+    """Write an HTML page on which a person moves the state and sees what the policy does.
+
+    The page is one file. It works without a network.
+
+    Parameters
+    ----------
+    agent : Agent
+        The agent.
+    path : str or PathLike, default "policy.html"
+        The file, which ends in `.html`. Open it in a browser.
+    episodes : int, default 10
+        Episodes of the policy to step through, at most 1,000. They need the agent's environment.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is wrong, or nothing can be written there.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, tempfile, zooming
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> history = agent.learn(100)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     agent.show(f"{folder}/oil.html").name
+    'oil.html'
+    """
+    path = Path(path)
+    if path.suffix not in (".html", ".htm"):
+        raise ConfigurationError(f"{path}: give the page a name that ends in .html")
+    check_int(episodes, "episodes", 0, 1000)
+    try:
+        files.writable_path(path)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}") from error
+    files.write_atomically(path, render(collect(agent, episodes)).encode())
+    return path
+
+
+def render(data: dict[str, Any]) -> str:
+    """Return the HTML of the data from `collect`. Strings are inserted as data, never as markup."""
+    return fill_page("zooming.export.show", data)
+
+
+def collect(agent: Any, episodes: int) -> dict[str, Any]:
+    """Return the data of the page.
+
+    Each step has the cells of the policy with action and value, and the balls with Q and visits. If
+    the agent has an environment, there are also some episodes to step through.
+    """
+    title = about(agent)
+    if getattr(agent, "is_guided", False):
+        title += f". Own policy of the agent; the rule of its warm start {agent.guide.words()}"
+    agent = own_policy(agent)
+    axes, n_state, names = agent.axes, agent.axes.n_state, printable_names(agent.axes.names)
+    with_balls = agent.n_balls <= MOST_BALLS
+    steps, start = [], np.zeros(n_state)
+    corners = _Corners()
+    for step in range(agent.horizon):
+        regions = policy_regions(step, agent)
+        known = gather(agent, step, regions, regions.actions)
+        if step == 0:
+            first, last, is_sampled = regions.first, regions.last, not regions.is_exact
+            weights = weigh(regions, known)
+            start = regions.points[int(np.argmax(weights))]
+        steps.append(
+            {
+                "corners": corners.number(regions.low, regions.high),
+                "action": regions.actions.tolist(),
+                "value": _numbers(known.q_value),
+                "visits": _numbers(known.visits),
+                "balls": _balls(agent, step, regions, corners) if with_balls else None,
+            }
+        )
+    played = _play(agent, episodes) if agent.env is not None else []
+    start = np.array(played[0][0]["state"]) if played else start
+    whole = whole_states(axes)
+    return {
+        "title": title,
+        "n_episodes": agent.n_episodes,
+        "horizon": agent.horizon,
+        "is_sampled": is_sampled,
+        "policy": _interpolation(agent),
+        "state": [
+            {
+                "name": names[i],
+                "low": float(first[i] + 0.5 * whole[i]),
+                "high": float(last[i] - 0.5 * whole[i]),
+                "is_whole": bool(whole[i]),
+            }
+            for i in range(n_state)
+        ],
+        "action": [
+            {
+                "name": names[i],
+                "is_whole": axes.kinds[i] != INTERVAL,
+                "values": _few_values(axes[i]),
+            }
+            for i in range(n_state, len(axes))
+        ],
+        "start": start.tolist(),
+        "corners": corners.found,
+        "steps": steps,
+        "episodes": played,
+    }
+
+
+def _few_values(axis: Any) -> list[float] | None:
+    """Return the first and last value of an axis with few values, else None."""
+    is_few = axis.kind != INTERVAL and axis.high - axis.low < FEW_VALUES
+    return [axis.low, axis.high] if is_few else None
+
+
+class _Corners:
+    """Collect the corners of boxes. Corners that several steps share are stored once."""
+
+    def __init__(self) -> None:
+        self.found: list[dict[str, Any]] = []
+        self._numbers: dict[tuple[bytes, bytes], int] = {}
+
+    def number(self, low: Floats, high: Floats) -> int:
+        """Return the index of these corners in `found`. New corners are added."""
+        key = low.tobytes(), high.tobytes()
+        if key not in self._numbers:
+            self._numbers[key] = len(self.found)
+            self.found.append({"low": _faces(low), "high": _faces(high)})
+        return self._numbers[key]
+
+
+def _faces(corner: Floats) -> list[list[float | None]]:
+    """Return corners as lists, with None for infinity."""
+    return [[x if np.isfinite(x) else None for x in row] for row in corner.tolist()]
+
+
+def _numbers(values: Floats) -> list[float | None]:
+    return [round(x, 6) if np.isfinite(x) else None for x in values.tolist()]
+
+
+def _interpolation(agent: Any) -> dict[str, Any] | None:
+    """Return the exported JSON document of a policy that interpolates, or None for others."""
+    if not recommended(agent).interpolates:
+        return None
+    try:
+        return json_content(policy_form(agent))
+    except ConfigurationError:
+        return None
+
+
+def _balls(agent: Any, step: int, regions: Regions, corners: _Corners) -> dict[str, Any] | None:
+    """Return the balls of a step with their visits per unit of state volume."""
+    try:
+        found = agent.partition(step)
+    except (AttributeError, NotImplementedError, ConfigurationError):
+        return None
+    n_state = agent.axes.n_state
+    size = volumes(found.low, found.high, *found.window())
+    visits = spread_visits(agent, step, found, size)
+    states = found.low[:, :n_state], found.high[:, :n_state]
+    density = visits / volumes(*states, regions.first, regions.last)
+    low, high = found.low.copy(), found.high.copy()
+    low[:, :n_state][low[:, :n_state] == low[:, :n_state].min(axis=0)] = -np.inf
+    high[:, :n_state][high[:, :n_state] == high[:, :n_state].max(axis=0)] = np.inf
+    return {
+        "noun": found.noun,
+        "corners": corners.number(low, high),
+        "q": _numbers(found.q_value),
+        "visits": _numbers(visits),
+        "density": [float(f"{x:.6g}") for x in density],
+    }
+
+
+def _play(agent: Any, episodes: int) -> list[list[dict[str, Any]]]:
+    """Play episodes of the greedy policy. Return state, action and reward of each step."""
+    env, axes, found = agent.env, agent.axes, []
+    for k in range(episodes):
+        observation, info = reset(env, k)
+        rows: list[dict[str, Any]] = []
+        for step in range(agent.horizon):
+            action, _ = agent.predict(
+                observation, state=np.array([step]), info=info if has_mask(info) else None
+            )
+            state = axes.states.batch(observation, "observation")[0][0].tolist()
+            observation, reward, terminated, truncated, info = take_step(env, action)
+            played = axes.actions.batch(action, "action")[0][0].tolist()
+            rows.append({"state": state, "action": played, "reward": float(reward)})
+            if terminated or truncated:
+                break
+        found.append(rows)
+    return found

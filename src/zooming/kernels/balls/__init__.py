@@ -1,0 +1,1 @@
+"""Balls of a finite metric space."""

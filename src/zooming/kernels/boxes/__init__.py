@@ -1,0 +1,1 @@
+"""Balls that are boxes: layout, selection, splits, the update rule, and trees."""

@@ -1,0 +1,219 @@
+"""The functions of `table_parts` for boxes. `box_queries` has the kernels that Python calls.
+
+`searching` and `models` replace some of them for agents of other papers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zooming.kernels.boxes.layout import BAD_STATE, EITHER, FINE, N_PLACES, OWN
+from zooming.kernels.boxes.masks import select_feasible, write_feasible
+from zooming.kernels.boxes.points import to_unit
+from zooming.kernels.boxes.select import (
+    find,
+    new_stack,
+    play_action,
+    select,
+    update_ball,
+    update_scaled,
+)
+from zooming.kernels.boxes.split import rows_needed
+from zooming.kernels.boxes.split import split as split_box
+from zooming.kernels.boxes.update_rule import ceiling
+from zooming.kernels.loop.crossing import Boxes, boxes_at
+from zooming.kernels.loop.episodes import Parts, compile_later
+from zooming.kernels.loop.jit import compile_kernel, jit_inline, jit_kernel
+from zooming.kernels.loop.numba_parts import REFCOUNT
+
+
+@jit_kernel
+def with_own_scratch(t):
+    """Return a copy of the record that has scratch memory of its own."""
+    n_state, n_action = t.core[0]["n_state"], t.core[0]["n_action"]
+    return Boxes(
+        t.rows, t.core, t.stats, t.axes, np.zeros(N_PLACES, np.int64), np.empty(n_state),
+        np.empty(n_action), np.empty(n_action), np.empty(n_action), new_stack(t.core), t.more,
+    )  # fmt: skip
+
+
+@jit_inline
+def options(t):
+    """Return two codes of `layout`: how ties are broken, and where in a ball to play."""
+    return t.core[0]["ties"], t.core[0]["action_rule"]
+
+
+@jit_inline
+def sizes(t):
+    """Return (n_state, n_action, horizon)."""
+    return t.core[0]["n_state"], t.core[0]["n_action"], t.core[0]["horizon"]
+
+
+@jit_inline
+def has_room(t, n_splits):
+    """Return whether the table has rows for the children of `n_splits` splits."""
+    return t.core[0]["n_rows"] + rows_needed(t.core, n_splits) <= t.rows.shape[0]
+
+
+@jit_inline
+def read(t, point):
+    """Read a state into scratch memory. Return the index of a bad coordinate, or -1."""
+    return to_unit(t.axes, 0, point, t.state)
+
+
+@jit_inline
+def root_of(core, step):
+    """Return the row of the root ball of a step's partition."""
+    return np.int64(0) if core[0]["shared"] == 1 else np.int64(step)
+
+
+@jit_inline
+def best_row(t, core, step, ties):
+    """Return (row of the best ball for the state that was read, number of rows visited).
+
+    Random numbers are drawn from `core`.
+    """
+    return select(t.rows, core, root_of(core, step), t.state, ties, t.stack)
+
+
+@jit_inline
+def best(t, step, ties):
+    """Return (row of the best ball, V) for the state that was read."""
+    row, _ = best_row(t, t.core, step, ties)
+    return row, min(ceiling(t.core, step), t.rows[row]["value"])
+
+
+@jit_inline
+def act(t, row, step, rule, action):
+    """Write the action to play in a ball. Return the row of the ball that contains the action."""
+    if not play_action(t.rows, t.core, t.axes, row, rule, t.low, t.high, action):
+        n_state = t.core[0]["n_state"]
+        to_unit(t.axes, n_state, action, t.action)
+        row = find(t.rows, n_state, root_of(t.core, step), t.state, t.action)
+    return row
+
+
+@jit_kernel
+def split(t, row):
+    """Split a ball, unless a user wrote the split rule. Return whether the ball was split."""
+    if t.core[0]["rule"] == OWN:
+        return False
+    split_box(t.rows, t.core, t.stats, t.axes, row)
+    return True
+
+
+@jit_inline
+def n_balls(t):
+    """Return the number of active balls."""
+    return t.core[0]["n_balls"]
+
+
+@jit_inline
+def locate(t, step, point, action):
+    """Return (FINE, row) of the ball that contains a pair, or (BAD_STATE, coordinate index)."""
+    n_state = t.core[0]["n_state"]
+    bad = to_unit(t.axes, 0, point, t.state)
+    if bad >= 0:
+        return BAD_STATE, bad
+    bad = to_unit(t.axes, n_state, action, t.action)
+    if bad >= 0:
+        return BAD_STATE, n_state + bad
+    return FINE, find(t.rows, n_state, root_of(t.core, step), t.state, t.action)
+
+
+PARTS = Parts(
+    boxes_at, with_own_scratch, options, has_room, read, best, act, update_scaled, split, n_balls,
+    sizes, locate,
+)  # fmt: skip
+# The kernels for a bonus c / sqrt(t), and for every bonus. An agent compiles those that it uses.
+SCALED_BONUS = compile_later("boxes", PARTS)
+ANY_BONUS = compile_later("boxes_any_bonus", PARTS._replace(learn=update_ball))
+
+
+class Queries(NamedTuple):
+    """The compiled functions that Python calls. Points are in the environment's units."""
+
+    locate_pair: Callable[..., Any]  # (handle, step, point, action) -> code, row or coordinate
+    choose_once: Callable[..., Any]
+    choose_feasible: Callable[..., Any]
+    choose_many: Callable[..., Any]
+    n_read: Callable[..., Any]  # (handle, step, point) -> number of rows that a selection reads
+
+
+def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
+    """Compile the functions that Python calls on one kind of box table.
+
+    `best_row(t, core, step, ties)` returns (row of the best ball, number of rows read) for the
+    state that was read. `best_feasible(t, core, step, ties, allowed, draws)` returns the row of the
+    best feasible ball. With `draws`, it returns a random feasible
+    ball, drawn as in a search.
+    """
+
+    def locate_pair(handle, step, point, action):
+        return locate(boxes_at(handle), step, point, action)
+
+    def choose_once(handle, core, step, point, ties, rule, action):
+        """Write the action of the best ball, in the environment's units. Return (FINE, row).
+
+        Return (BAD_STATE, i) for a bad coordinate i. Random numbers are drawn from `core` instead
+        of the table's own core.
+        """
+        t = boxes_at(handle)
+        bad = read(t, point)
+        if bad >= 0:
+            return BAD_STATE, bad
+        row, _ = best_row(t, core, step, ties)
+        play_action(t.rows, core, t.axes, row, rule, t.low, t.high, action)
+        return FINE, row
+
+    def choose_feasible(handle, core, step, point, ties, rule, allowed, action, draws):
+        """Call `choose_once` restricted to feasible actions. See `masks`.
+
+        At least one action must be feasible. With `draws`, the ball is drawn by its value, as in a
+        search.
+        """
+        t = boxes_at(handle)
+        bad = read(t, point)
+        if bad >= 0:
+            return BAD_STATE, bad
+        row = best_feasible(t, core, step, ties, allowed, draws)
+        write_feasible(t.rows, core, t.axes, row, rule, allowed, t.low, t.high, action)
+        return FINE, row
+
+    def choose_many(handle, core, steps, points, rule, actions):
+        """Write the action of the best ball for each (step, point).
+
+        Return (k, i) if coordinate i of point k is bad, else (-1, -1).
+        """
+        t = with_own_scratch(boxes_at(handle))
+        for k in range(steps.shape[0]):
+            bad = read(t, points[k])
+            if bad >= 0:
+                return k, bad
+            row, _ = best_row(t, core, steps[k], EITHER)
+            play_action(t.rows, core, t.axes, row, rule, t.low, t.high, actions[k])
+        return -1, -1
+
+    def n_read(handle, step, point):
+        t = boxes_at(handle)
+        read(t, point)
+        _, n = best_row(t, t.core, step, EITHER)
+        return n
+
+    return Queries(*(
+        compile_kernel(query, name=f"{query.__name__}_{name}", **REFCOUNT)
+        for query in (locate_pair, choose_once, choose_feasible, choose_many, n_read)
+    ))  # fmt: skip
+
+
+@jit_kernel
+def best_feasible(t, core, step, ties, allowed, draws):
+    """Return the row of the best feasible ball. Only a search draws, see `searching`."""
+    root = root_of(core, step)
+    return select_feasible(t.rows, core, t.axes, root, t.state, ties, allowed, t.low, t.high)
+
+
+QUERIES = make_queries("boxes", best_row, best_feasible)

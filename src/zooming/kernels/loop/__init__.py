@@ -1,0 +1,1 @@
+"""Compile kernels, pass arrays and environments into them, and play episodes."""

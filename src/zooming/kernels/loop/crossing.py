@@ -1,0 +1,246 @@
+"""Pass an environment's functions and its generator into compiled code as addresses.
+
+Numba unboxes a NumPy Generator or a first-class function by calling back into Python. A signal
+handler that raises during such a call can crash the process, and the calls take up to 200 us. An
+int64 array is unboxed without running Python code, so no signal handler can run in between.
+Compiled code rebuilds Numba's own structures from the addresses in the array.
+
+`numba_parts` knows the memory layout of these structures. If a version of Numba has another layout,
+`BY_ADDRESS` is False and the objects themselves are passed. That is slower, and correct, but not
+safe from signals.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import carray, float64, int64, types, void
+from numba.extending import intrinsic
+
+from zooming.kernels.boxes.layout import BALL, CORE, METRIC_BALL, METRIC_CORE
+from zooming.kernels.loop.jit import (
+    DYNAMICS,
+    GENERATOR,
+    IS_JIT_DISABLED,
+    START,
+    jit_inline_refcount,
+    jit_kernel,
+    jit_with_signature,
+)
+from zooming.kernels.loop.numba_parts import (
+    BIT_GENERATOR_WORDS,
+    function_addresses,
+    generator_at,
+    has_known_structures,
+    make_function_at,
+)
+
+# Numba's type of a handle, for the signatures of kernels.
+TABLE = types.pyobject if IS_JIT_DISABLED else int64[::1]
+_WORDS = 4  # of each array in a handle: its address, and up to three lengths
+
+
+class Boxes(NamedTuple):
+    """The arrays of a `BoxTable`, with scratch memory."""
+
+    rows: Any  # BALL [n_rows]
+    core: Any  # CORE [1]
+    stats: Any  # float64 [n_rows or 0, N_STATS]
+    axes: Any  # float64 [n_axes, 5], see `layout.LOW`
+    place: Any  # int64, see `layout.KEPT_STEP`
+    state: Any  # float64 [n_state], in the unit cube
+    action: Any  # float64 [n_action], in the unit cube
+    low: Any  # float64 [n_action]
+    high: Any  # float64 [n_action]
+    stack: Any  # int64, see `new_stack`
+    more: Any  # handle of what is kept beside the balls, see `layout.SEARCH`; empty for most agents
+
+
+class Balls(NamedTuple):
+    """The arrays of a `BallTable` with its metric and scratch memory. See `balls`."""
+
+    rows: Any  # METRIC_BALL [n_rows]
+    core: Any  # METRIC_CORE [1]
+    stats: Any  # float64 [n_rows or 0, N_STATS]
+    owner: Any  # int32 [n_steps, n_states, n_actions]
+    distances: Any  # float64 [n_states, n_states], or of all pairs
+    action_distances: Any  # float64 [n_actions, n_actions]
+    orders: Any  # int32, as `distances`
+    action_orders: Any  # int32, as `action_distances`, or of all pairs
+    grid: Any  # float64 [n_axes, 4], see `balls.COUNT`
+    everything: Any  # uint8 [n_actions], all 1: the mask if every action is feasible
+    place: Any  # int64, see `layout.KEPT_STEP`
+    seen: Any  # int64 [n_rows + 1], see `balls.select`
+
+
+def pack(record: Any) -> Any:
+    """Return the handle of a record of arrays, or the record if compilation is disabled."""
+    if IS_JIT_DISABLED:
+        return record
+    words = np.zeros((len(record), _WORDS), np.int64)
+    for i, array in enumerate(record):
+        words[i, 0], words[i, 1 : 1 + array.ndim] = array.ctypes.data, array.shape
+    return words.ravel()
+
+
+@intrinsic
+def _pointer(context, address):
+    """Convert an address to a pointer."""
+
+    def build(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.voidptr(address), build
+
+
+@jit_inline_refcount
+def vector_at(words, i, dtype):
+    """Return the one-dimensional array number i of a handle. References are not counted."""
+    return carray(_pointer(words[_WORDS * i]), words[_WORDS * i + 1], dtype)
+
+
+@jit_inline_refcount
+def matrix_at(words, i, dtype):
+    """Return the two-dimensional array number i of a handle."""
+    k = _WORDS * i
+    return carray(_pointer(words[k]), (words[k + 1], words[k + 2]), dtype)
+
+
+@jit_inline_refcount
+def _cube(words, i, dtype):
+    """Return the three-dimensional array number i of a handle."""
+    k = _WORDS * i
+    return carray(_pointer(words[k]), (words[k + 1], words[k + 2], words[k + 3]), dtype)
+
+
+@jit_inline_refcount
+def _open_boxes(words):
+    return Boxes(
+        rows=vector_at(words, 0, BALL),
+        core=vector_at(words, 1, CORE),
+        stats=matrix_at(words, 2, np.float64),
+        axes=matrix_at(words, 3, np.float64),
+        place=vector_at(words, 4, np.int64),
+        state=vector_at(words, 5, np.float64),
+        action=vector_at(words, 6, np.float64),
+        low=vector_at(words, 7, np.float64),
+        high=vector_at(words, 8, np.float64),
+        stack=vector_at(words, 9, np.int64),
+        more=vector_at(words, 10, np.int64),
+    )
+
+
+@jit_inline_refcount
+def _open_balls(words):
+    return Balls(
+        rows=vector_at(words, 0, METRIC_BALL),
+        core=vector_at(words, 1, METRIC_CORE),
+        stats=matrix_at(words, 2, np.float64),
+        owner=_cube(words, 3, np.int32),
+        distances=matrix_at(words, 4, np.float64),
+        action_distances=matrix_at(words, 5, np.float64),
+        orders=matrix_at(words, 6, np.int32),
+        action_orders=matrix_at(words, 7, np.int32),
+        grid=matrix_at(words, 8, np.float64),
+        everything=vector_at(words, 9, np.uint8),
+        place=vector_at(words, 10, np.int64),
+        seen=vector_at(words, 11, np.int64),
+    )
+
+
+def itself(handle):
+    """Return the handle. It is the record itself if compilation is disabled."""
+    return handle
+
+
+# Return the record of a handle. For use in compiled code.
+boxes_at = itself if IS_JIT_DISABLED else _open_boxes
+balls_at = itself if IS_JIT_DISABLED else _open_balls
+
+# A handle has the words of the generator, then a C address and a Numba address of each function.
+N_GENERATOR_WORDS = len(BIT_GENERATOR_WORDS)
+_FUNCTIONS = types.FunctionType(DYNAMICS), types.FunctionType(START)
+BY_ADDRESS = not IS_JIT_DISABLED and has_known_structures()
+# Numba's type of `Crossing.handle`, for the signatures of kernels.
+HANDLE = int64[::1] if BY_ADDRESS else types.Tuple((GENERATOR, *_FUNCTIONS))
+
+
+class Crossing:
+    """A generator and an environment's dynamics and start function, packed for compiled code.
+
+    `handle` is the argument that kernels take. The object keeps all three alive. A copy or an
+    unpickled object has its own addresses.
+    """
+
+    __slots__ = ("dynamics", "generator", "handle", "start")
+
+    def __init__(self, generator: np.random.Generator, dynamics: Any, start: Any) -> None:
+        self.generator, self.dynamics, self.start = generator, dynamics, start
+        self.handle: Any = (generator, dynamics, start)
+        if BY_ADDRESS:
+            interface = generator.bit_generator.ctypes
+            words = [
+                ctypes.cast(getattr(interface, word), ctypes.c_void_p).value
+                for word in BIT_GENERATOR_WORDS
+            ]
+            words += [*function_addresses(dynamics, DYNAMICS), *function_addresses(start, START)]
+            self.handle = np.array(words, np.uint64).view(np.int64)
+
+    def __reduce__(self) -> Any:
+        return Crossing, (self.generator, self.dynamics, self.start)
+
+
+_dynamics_at = make_function_at(N_GENERATOR_WORDS, _FUNCTIONS[0])
+_start_at = make_function_at(N_GENERATOR_WORDS + 2, _FUNCTIONS[1])
+
+
+def _unpack_addresses(handle):
+    """Build (generator, dynamics, start) from the addresses in a handle."""
+    return generator_at(handle), _dynamics_at(handle), _start_at(handle)
+
+
+def _unpack_objects(handle):
+    """Return the handle itself, which is (generator, dynamics, start)."""
+    return handle
+
+
+# Returns (generator, dynamics, start) of a handle. For use in compiled code.
+unpack = jit_kernel(_unpack_addresses if BY_ADDRESS else _unpack_objects)
+
+
+def _play_step(handle, state, action, step, params, next_state):
+    """Run the dynamics once: write the next state and return the reward.
+
+    A coordinate that the dynamics do not write is NaN.
+    """
+    rng, dynamics, _ = unpack(handle)
+    for i in range(next_state.shape[0]):
+        next_state[i] = np.nan
+    return dynamics(state, action, step, params, rng, next_state)
+
+
+def _draw_start(handle, params, state):
+    """Write a start state. A coordinate that the start function does not write is NaN."""
+    rng, _, start = unpack(handle)
+    for i in range(state.shape[0]):
+        state[i] = np.nan
+    start(params, rng, state)
+
+
+@functools.cache
+def play_step() -> Callable[..., float]:
+    """Return `_play_step`, compiled on first use."""
+    vector = float64[::1]
+    return jit_with_signature(
+        _play_step, HANDLE, vector, vector, int64, vector, vector, returns=float64
+    )
+
+
+@functools.cache
+def draw_start() -> Callable[..., None]:
+    """Return `_draw_start`, compiled on first use."""
+    return jit_with_signature(_draw_start, HANDLE, float64[::1], float64[::1], returns=void)

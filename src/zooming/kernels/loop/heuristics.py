@@ -1,0 +1,231 @@
+"""Compiled heuristics: their actions, their memory, and whole episodes.
+
+The median keeps its requests in two sorted runs. The old run is requests[: count[1]], the new one
+requests[count[1] : count[0]]. An insertion moves only requests of the new run. The two are merged
+when the new run is long. With a single run, a long training would move megabytes at every step.
+count[2] is the number of episodes begun.
+
+Points are in the environment's units.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import float64, int64, types
+
+from zooming.kernels.boxes.layout import BOUND_TOLERANCE
+from zooming.kernels.loop.crossing import HANDLE, unpack
+from zooming.kernels.loop.episodes import Parts, itself, make_play, no_split
+from zooming.kernels.loop.jit import jit_inline, jit_kernel, jit_no_refcount
+
+RANDOM, STAY, MEDIAN = 0, 1, 2
+
+
+@jit_kernel
+def draw(bounds, generator, action):
+    """Write an action drawn uniformly.
+
+    `bounds` has a row (low, high, 1 for an axis of integers) for each axis of the action.
+    """
+    for i in range(action.shape[0]):
+        low, high, reach = bounds[i, 0], bounds[i, 1], 0.5 * bounds[i, 2]
+        action[i] = low - reach + generator.random() * (high + reach - (low - reach))
+        if reach > 0.0:
+            action[i] = min(high, max(low, np.floor(action[i] + 0.5)))
+
+
+@jit_kernel
+def choose(rule, requests, count, state, action):
+    """Write the action of the rule STAY or MEDIAN.
+
+    STAY plays the state. MEDIAN plays the quantiles 1/2k, 3/2k, ... of the requests, or the state
+    if there are none.
+    """
+    k, last = action.shape[0], count[0] - 1
+    for i in range(k):
+        if rule == STAY or last < 0:
+            action[i] = state[i]
+        else:
+            place = (2 * i + 1) / (2 * k) * last
+            below = np.int64(place)
+            first = select_rank(requests, count, below)
+            second = select_rank(requests, count, min(below + 1, last))
+            action[i] = first + (place - below) * (second - first)
+
+
+@jit_no_refcount
+def select_rank(requests, count, rank):
+    """Return the request with rank `rank`, from 0, among both runs together."""
+    n_old = count[1]
+    least, most = max(0, rank + 1 - n_old), min(rank + 1, count[0] - n_old)
+    while least < most:  # bisect for the number of new requests among the rank + 1 smallest
+        n_new = (least + most) // 2
+        if requests[n_old + n_new] < requests[rank - n_new]:
+            least = n_new + 1
+        else:
+            most = n_new
+    if least == 0 or (least <= rank and requests[rank - least] > requests[n_old + least - 1]):
+        return requests[rank - least]
+    return requests[n_old + least - 1]
+
+
+@jit_kernel
+def insert(requests, count, request):
+    """Insert a request into the new run. The caller has reserved room."""
+    n_larger = count[0] - count[1]
+    n_larger -= np.searchsorted(requests[count[1] : count[0]], request, "right")
+    for k in range(n_larger):
+        i = np.uint64(count[0] - k)  # unsigned indices need no wraparound: compiles to a memmove
+        requests[i] = requests[i - np.uint64(1)]
+    requests[count[0] - n_larger] = request
+    count[0] += 1
+    if (count[0] - count[1]) ** 2 > 16 * count[0] + 4096:
+        merge(requests, count)
+
+
+@jit_kernel
+def merge(requests, count):
+    """Merge the two sorted runs into one, from the end."""
+    new, old, place = requests[count[1] : count[0]].copy(), count[1], count[0]
+    for request in new[::-1]:
+        while old > 0 and requests[old - 1] > request:
+            old, place = old - 1, place - 1
+            requests[place] = requests[old]
+        place -= 1
+        requests[place] = request
+    count[1] = count[0]
+
+
+@jit_kernel
+def see(requests, count, step, action, next_state):
+    """Insert the requests of one step. Count an episode if it is step 0.
+
+    A request is a coordinate of the next state that differs from the action. If all are equal, the
+    call came from the position of an ambulance. Then the position with the most requests so far is
+    inserted, because it is the most likely.
+    """
+    if step == 0:
+        count[2] += 1
+    n_known = count[0]
+    for i in range(next_state.shape[0]):
+        if next_state[i] != action[i]:
+            insert(requests, count, next_state[i])
+    if count[0] > n_known:
+        return
+    request, most = next_state[0], -1
+    for place in next_state:
+        n_there = 0
+        for run in (requests[: count[1]], requests[count[1] : count[0]]):
+            n_there += np.searchsorted(run, place, "right") - np.searchsorted(run, place, "left")
+        if n_there > most:
+            request, most = place, n_there
+    insert(requests, count, request)
+
+
+@jit_no_refcount
+def clip(bounds, point, clipped):
+    """Write the point with rounding errors clipped to the bounds.
+
+    Return the index of the first coordinate that is further outside, or -1. On an axis of integers,
+    the integer is written, and a value that is not an integer is bad, too.
+    """
+    for i in range(point.shape[0]):
+        low, high = bounds[i, 0], bounds[i, 1]
+        slack = BOUND_TOLERANCE * (high - low)
+        if bounds[i, 2] == 1.0:
+            clipped[i] = np.rint(point[i])
+            if not (
+                abs(point[i] - clipped[i]) <= BOUND_TOLERANCE
+                and clipped[i] >= low
+                and clipped[i] <= high
+            ):
+                return i
+        elif not (point[i] >= low - slack and point[i] <= high + slack):
+            return i
+        else:
+            clipped[i] = min(high, max(low, point[i]))
+    return -1
+
+
+class Memory(NamedTuple):
+    """The memory of a heuristic: its rule, the requests, the bounds of the axes, its generator."""
+
+    rule: Any  # int64
+    requests: Any  # float64, with room for all requests of the coming episodes
+    count: Any  # int64 [3]
+    bounds: Any  # float64 [n_axes, 3]: (low, high, 1 for integers), states first
+    seen: Any  # float64 [n_state]: the state with rounding errors clipped
+    generator: Any  # for RANDOM
+
+
+@jit_kernel
+def open_memory(handle):
+    """Return the record of a handle. Its last entry is the `Crossing.handle` of the generator."""
+    rule, requests, count, bounds, seen, own = handle
+    generator, _, _ = unpack(own)
+    return Memory(rule, requests, count, bounds, seen, generator)
+
+
+@jit_inline
+def options(t):
+    """Return (0, rule). Heuristics have no ties, so the first number is not used."""
+    return 0, t.rule
+
+
+@jit_inline
+def has_room(t, n_splits):
+    """Return True, because nothing is split."""
+    return True
+
+
+@jit_inline
+def read(t, point):
+    """Read a state into scratch memory. Return the index of a bad coordinate, or -1."""
+    return clip(t.bounds, point, t.seen)
+
+
+@jit_inline
+def best(t, step, ties):
+    """Return row 0 and value 0 as placeholders, because heuristics have no balls."""
+    return np.int64(0), 0.0
+
+
+@jit_inline
+def act(t, row, step, rule, action):
+    """Write the action of the rule."""
+    if rule == RANDOM:
+        draw(t.bounds[t.seen.shape[0] :], t.generator, action)
+    else:
+        choose(rule, t.requests, t.count, t.seen, action)
+    return row
+
+
+@jit_inline
+def learn(t, step, row, reward, next_value, action):
+    """Learn from the state that was read last. Return False, because nothing is split."""
+    if t.rule == MEDIAN:
+        see(t.requests, t.count, step, action, t.seen)
+    elif step == 0:
+        t.count[2] += 1
+    return False
+
+
+@jit_inline
+def n_balls(t):
+    """Return 0, because heuristics have no balls."""
+    return 0
+
+
+PARTS = Parts(open_memory, itself, options, has_room, read, best, act, learn, no_split, n_balls)
+
+
+@functools.cache
+def play() -> Callable[..., int]:
+    """Return `episodes.play` for heuristics, compiled on first use."""
+    vector = float64[::1]
+    handle = types.Tuple((int64, vector, int64[::1], float64[:, ::1], vector, HANDLE))
+    return make_play("heuristics", PARTS, handle)

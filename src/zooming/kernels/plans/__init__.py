@@ -1,0 +1,1 @@
+"""The planner: grid, regression, backward induction, actions."""

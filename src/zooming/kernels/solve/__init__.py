@@ -1,0 +1,1 @@
+"""Backward induction on a known law, for `zooming.solve` and exact evaluation."""

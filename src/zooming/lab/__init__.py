@@ -1,0 +1,1 @@
+"""What compares and publishes: studies, rivals, relatives, leaderboard, the paper, reports."""

@@ -1,0 +1,261 @@
+"""The command `zooming reproduce`: run the paper's experiments, draw figures, check claims."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated, Any
+
+import rich.box
+import rich.progress
+import tyro
+
+from zooming.agents.files import container as files
+from zooming.analysis.intervals import Interval, mean_interval
+from zooming.errors import ConfigurationError
+from zooming.lab.paper.claims import Verdict, final_returns, overall
+from zooming.lab.paper.draw import SUFFIXES, draw
+from zooming.lab.paper.figures import Figure, figures_named
+from zooming.lab.paper.sweep import ADAPTIVE, CENTERS, NET, UNTUNED, Evidence, sweep
+from zooming.lab.report.collect import FINDINGS
+from zooming.lab.study import engines
+from zooming.lab.study.run_command import say_how_to_continue
+from zooming.lab.study.stopping import LOCK, Stopped, lock, raise_on_sigterm
+from zooming.lab.study_tables import wide_console
+from zooming.validation import n_cores
+
+FULL_SEEDS, QUICK_SEEDS = 200, 20
+FEWEST_EPISODES = 20
+PICTURES = "figures"
+
+
+def reproduce(
+    figures: tyro.conf.Positional[
+        Annotated[tuple[str, ...], tyro.conf.arg(metavar="[FIGURE ...]")]
+    ] = (),
+    *,
+    out: str,
+    quick: bool = False,
+    seeds: int | None = None,
+    episodes: int = 2000,
+    entropy: int = 0,
+    workers: int | None = None,
+) -> None:
+    """Reproduce the figures of the paper, with true regret, and check the claims about them.
+
+    Repeat the command to resume a stopped reproduction. zooming report DIR makes a page of it.
+
+    Args:
+        figures: numbers from 1 to 15, or names of problems (see zooming list). By default all.
+        out: folder of the runs, figures/*.png, figures/*.pdf and findings.json.
+        quick: use 20 seeds instead of 200, and a less accurate optimum.
+        seeds: number of runs of each agent at each scale of the bonus. By default 200 as in the
+            paper, 20 with --quick.
+        episodes: number of episodes of each run.
+        entropy: number from which the seeds are derived. Another number gives other seeds.
+        workers: number of processes. By default one per core.
+    """
+    began = time.perf_counter()
+    chosen, folder = figures_named(figures), Path(out)
+    n_seeds = seeds if seeds is not None else QUICK_SEEDS if quick else FULL_SEEDS
+    settings: dict[str, Any] = {
+        "seeds": n_seeds,
+        "episodes": episodes,
+        "entropy": entropy,
+        "optimum": "rough" if quick else "fine",
+    }
+    for option, given, least in (("seeds", n_seeds, 2), ("episodes", episodes, FEWEST_EPISODES)):
+        if given < least:
+            raise ConfigurationError(
+                f"--{option} {given}: give at least {least}; the claims cannot be tested with fewer"
+            )
+    engines.check_engine("local", workers, None)
+    findings = _findings(folder, settings)
+    left = [figure for figure in chosen if not _is_done(figure, folder, findings)]
+    if left:
+        print(
+            f"{len(left)} of {len(chosen)} figures to do, {n_seeds} seeds, {episodes} episodes each"
+        )
+        _make(folder)
+        with raise_on_sigterm() as stop, lock(folder):
+            try:
+                findings = _findings(folder, settings)  # again: another process may have written it
+                evidence = sweep(
+                    left, folder, episodes=episodes, n_seeds=n_seeds, entropy=entropy,
+                    optimum=settings["optimum"],
+                    workers=workers, progress_bar=True,
+                )  # fmt: skip
+                (folder / PICTURES).mkdir(exist_ok=True)
+                for name, finding in _draw_all(evidence, folder, workers):
+                    findings["figures"][name] = finding
+                    findings["overall"] = [
+                        _verdict_entry(verdict) for verdict in overall(findings["figures"].values())
+                    ]
+                    files.write_atomically(
+                        folder / FINDINGS, json.dumps(findings, indent=1).encode()
+                    )
+            except Stopped as stopped:
+                say_how_to_continue(stopped)
+            except KeyboardInterrupt:
+                say_how_to_continue(Stopped(0, 0, stop[0] if stop else 130))
+    show([findings["figures"][figure.name] for figure in chosen], findings.get("overall", []))
+    print(
+        f"{time.perf_counter() - began:.1f} s; pictures in {folder / PICTURES}; zooming report "
+        f"{out} makes a page"
+    )
+
+
+def _findings(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of findings.json, or empty findings if there is no such file.
+
+    Raise ConfigurationError if the file is damaged, or was written with other settings.
+    """
+    path = folder / FINDINGS
+    if not path.exists():
+        return {"settings": settings, "figures": {}}
+    try:
+        known: dict[str, Any] = json.loads(path.read_text())
+        there, done = known["settings"], known["figures"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigurationError(
+            f"{path} is damaged ({error}); delete it, and the same command makes it again"
+        ) from error
+    if there != settings:
+        differences = [
+            f"{key}: there {there.get(key)}, here {settings[key]}"
+            for key in settings
+            if there.get(key) != settings[key]
+        ]
+        raise ConfigurationError(
+            f"{folder} holds another reproduction ({'; '.join(differences)}); choose another --out"
+        )
+    return {"settings": there, "figures": done, "overall": known.get("overall", [])}
+
+
+def _make(folder: Path) -> None:
+    """Create the folder. Raise ConfigurationError if it has other files or cannot be written."""
+    try:
+        ours = {FINDINGS, PICTURES, LOCK, "tuning", "evaluation", "report.html"}
+        if folder.exists() and any(path.name not in ours for path in folder.iterdir()):
+            raise ConfigurationError(
+                f"{folder} is not empty and holds no reproduction; choose another --out"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write to {folder}: {error.strerror}. Choose another --out"
+        ) from error
+
+
+def _is_done(figure: Figure, folder: Path, findings: dict[str, Any]) -> bool:
+    """Return whether a figure already has its findings and its image files."""
+    is_drawn = all((folder / PICTURES / f"{figure.name}{suffix}").exists() for suffix in SUFFIXES)
+    return figure.name in findings["figures"] and is_drawn
+
+
+def _draw_all(
+    evidence: Sequence[Evidence], folder: Path, workers: int | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Draw the figures in parallel and yield (name, findings) of each, in order."""
+    n_workers = min(n_cores() if workers is None else workers, len(evidence))
+    if n_workers == 1:
+        yield from (_draw(each, folder) for each in evidence)
+        return
+    done = 0
+    try:
+        with ProcessPoolExecutor(n_workers, get_context("spawn"), engines.prepare_worker) as pool:
+            drawn = pool.map(_draw, evidence, [folder] * len(evidence))
+            for found in rich.progress.track(drawn, "drawing", total=len(evidence), transient=True):
+                done += 1
+                yield found
+    except BrokenProcessPool:
+        yield from (_draw(each, folder) for each in evidence[done:])
+
+
+def _draw(evidence: Evidence, folder: Path) -> tuple[str, dict[str, Any]]:
+    """Check the claims of one figure, draw it, and return (name, findings)."""
+    verdicts = [claim.check(evidence) for claim in evidence.figure.claims]
+    draw(evidence, verdicts, folder / PICTURES / f"{evidence.figure.name}.png")
+    return evidence.figure.name, _figure_entry(evidence, verdicts)
+
+
+def _figure_entry(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Return the entry of a figure for findings.json."""
+    regrets = {name: mean_interval(runs.regret[:, -1]) for name, runs in evidence.runs.items()}
+    valued = {name: runs for name, runs in evidence.runs.items() if runs.policy_values.size}
+    expected = {name: mean_interval(runs.expected_regret[:, -1]) for name, runs in valued.items()}
+    return {
+        "heading": evidence.figure.heading,
+        "problem": evidence.figure.problem,
+        "optimum": evidence.optimal.return_,
+        "error": evidence.optimal.return_error,
+        "best_scale": evidence.best,
+        "agents": {choice.label: name for name, choice in evidence.choices.items()},
+        "regret": {name: _as_list(regret) for name, regret in regrets.items()},
+        "expected_regret": {name: _as_list(regret) for name, regret in expected.items()},
+        "scores": {
+            name: [[scale, *_as_list(mean_interval(values))] for scale, values in scores.items()]
+            for name, scores in evidence.scores.items()
+        },
+        "n_balls": {
+            name: float(runs.n_balls[:, -1].mean()) for name, runs in evidence.runs.items()
+        },
+        "gap": _as_list(
+            mean_interval(
+                (evidence.runs[NET].regret - evidence.runs[ADAPTIVE].regret)[:, -1]
+                / evidence.episodes
+            )
+        ),
+        "net_error": _as_list(
+            mean_interval(evidence.optimal.return_ - final_returns(evidence, NET))
+        ),
+        "at_edge": evidence.at_edge,
+        "verdicts": [_verdict_entry(verdict) for verdict in verdicts],
+    }
+
+
+def _verdict_entry(verdict: Verdict) -> dict[str, Any]:
+    return {**asdict(verdict), "sentence": str(verdict)}
+
+
+def _as_list(interval: Interval) -> list[float]:
+    return [interval.mean, interval.low, interval.high]
+
+
+def show(found: Sequence[dict[str, Any]], overall: Sequence[dict[str, Any]] = ()) -> None:
+    """Print a table of regrets, then the verdicts on each figure and on several figures."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = wide_console()
+    title = "regret after all episodes, ± half a 95 % interval; balls of both; claims that hold"
+    table = Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("problem", no_wrap=True)
+    for column in (ADAPTIVE, NET, "of centers", "untuned", "balls", "hold"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for one in found:
+        bounds = (one["regret"][name] for name in (ADAPTIVE, NET, CENTERS, UNTUNED))
+        regrets = [f"{mean:,.0f} ± {(high - low) / 2:,.0f}" for mean, low, high in bounds]
+        balls = f"{one['n_balls'][ADAPTIVE]:,.0f}/{one['n_balls'][NET]:,.0f}"
+        held = sum(verdict["holds"] is True for verdict in one["verdicts"])
+        table.add_row(one["problem"], *regrets, balls, f"{held}/{len(one['verdicts'])}")
+    console.print(table)
+    for one in found:
+        console.print(f"[bold]{escape(one['heading'])}[/]")
+        for verdict in one["verdicts"]:
+            console.print(f"  {escape(verdict['sentence'])}", highlight=False)
+        for name in one["at_edge"]:
+            console.print(
+                f"  The best scale of {name} is the last one tried: {one['best_scale'][name]:g}.",
+                highlight=False,
+            )
+    if overall:
+        console.print("[bold]Several figures[/]")
+    for verdict in overall:
+        console.print(f"  {escape(verdict['sentence'])}", highlight=False)

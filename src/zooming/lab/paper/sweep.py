@@ -1,0 +1,166 @@
+"""Run the studies of the figures: tune the scale of each learner's bonus, then evaluate the best.
+
+Two deviations from the paper: The paper chooses the best scale on the runs that it shows. Here the
+evaluation uses fresh seeds. The smallest scale in the paper is 0.01, which is the best one for most
+nets. Here scales go down to 0, which means no bonus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents.base import seeds
+from zooming.agents.base.agent import Agent
+from zooming.analysis.optimal import Optimal
+from zooming.lab.paper.figures import Figure
+from zooming.lab.study.problems import AgentChoice
+from zooming.lab.study.runs import read_study
+from zooming.lab.study.store import Store
+from zooming.lab.study.study import Study, run_all
+from zooming.lab.study.summary import seconds_per_run
+from zooming.lab.tune import PAPERS_SCALES, GridSearch
+from zooming.plots.curve_data import Runs
+
+ADAPTIVE, NET = "adaptive", "net"
+CENTERS = "net of centers"  # the same net, but it plays the centers of its cells
+SCALES = (0.0, 0.001, 0.003, *PAPERS_SCALES)
+UNTUNED = "adaptive, default settings"  # zooming's defaults, not tuned
+HEURISTICS = ("no-movement", "median")
+FEWEST_VALUED, VALUED_SHARE = 5, 0.05  # runs of each agent with exact policy values
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The data of one figure: runs by agent, scales tried, and the optimum."""
+
+    figure: Figure
+    episodes: int
+    runs: dict[str, Runs]
+    scores: dict[
+        str, dict[float, NDArray[np.float64]]
+    ]  # by agent and scale: mean return of each tuning seed
+    best: dict[str, float]  # the best scale, by agent
+    optimal: Optimal
+    choices: dict[str, AgentChoice]
+    entropy: int
+    # Mean processor time of a run, by agent: the report's "ms a run".
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def agent(self, name: str, run: int, env: Any = None) -> Agent:
+        """Return the untrained agent of one evaluation run, on `env` if it is given."""
+        problem_env = self.figure.preset.make() if env is None else env
+        return self.choices[name].make(problem_env, seeds.derive_seed(self.entropy, f"run {run}"))
+
+    def train_again(self, name: str, run: int) -> Agent:
+        """Train the agent of one evaluation run again, with the same result to the last bit."""
+        agent = self.agent(name, run)
+        agent.learn(self.episodes)
+        return agent
+
+    @property
+    def at_edge(self) -> list[str]:
+        """Agents whose best scale is the largest tried, or the smallest tried unless it is 0."""
+        return [
+            n
+            for n, best in self.best.items()
+            if best == max(self.scores[n]) or best == min(self.scores[n]) > 0
+        ]
+
+
+def sweep(
+    figures: Sequence[Figure],
+    folder: Path,
+    *,
+    episodes: int,
+    n_seeds: int,
+    entropy: int = 0,
+    optimum: str = "fine",
+    workers: int | None = None,
+    progress_bar: bool = False,
+) -> list[Evidence]:
+    """Run the missing studies `tuning/PROBLEM` and `evaluation/PROBLEM`. Return the evidence."""
+    learners = {
+        ADAPTIVE: AgentChoice("adaptive-q-published"),
+        NET: AgentChoice("net-q-published", {"episodes": episodes}),
+        CENTERS: AgentChoice("net-q", {"cap": "horizon", "episodes": episodes}),
+    }
+    options: dict[str, Any] = {"workers": workers, "progress_bar": progress_bar}
+    grids = {
+        f: GridSearch(
+            [f.preset],
+            list(learners.values()),
+            "bonus",
+            SCALES,
+            episodes,
+            n_seeds,
+            entropy,
+            optimum,
+        )
+        for f in figures
+    }
+    run_all(
+        [(grid.study, folder / "tuning" / figure.problem) for figure, grid in grids.items()],
+        **options,
+    )
+    choices = {
+        figure: _choices(figure, grid, learners, folder / "tuning" / figure.problem)
+        for figure, grid in grids.items()
+    }
+    evaluations: list[tuple[Study, str | Path]] = []
+    for figure, chosen in choices.items():
+        study = Study(
+            [figure.preset],
+            list(chosen.values()),
+            episodes,
+            n_seeds,
+            entropy=entropy,
+            optimum=optimum,
+            valued=max(FEWEST_VALUED, int(VALUED_SHARE * n_seeds)),
+        )
+        evaluations.append((study, folder / "evaluation" / figure.problem))
+    run_all(evaluations, **options)
+    found = []
+    for figure, chosen in choices.items():
+        by_label = read_study(folder / "evaluation" / figure.problem)
+        times = seconds_per_run(Store.of_folder(folder / "evaluation" / figure.problem))
+        scores = grids[figure].scores(folder / "tuning" / figure.problem)
+        optimal = figure.preset.optimal(optimum)
+        assert optimal is not None, "every problem of the paper can be solved"
+        found.append(
+            Evidence(
+                figure,
+                episodes,
+                {name: by_label[choice.label] for name, choice in chosen.items()},
+                {
+                    n: {v: scores[figure.problem, agent.label, v] for v in SCALES}
+                    for n, agent in learners.items()
+                },
+                {name: float(chosen[name].settings["bonus"]) for name in learners},
+                optimal,
+                chosen,
+                entropy,
+                {name: times[figure.problem, choice.label] for name, choice in chosen.items()},
+            )
+        )
+    return found
+
+
+def _choices(
+    figure: Figure, grid: GridSearch, learners: dict[str, AgentChoice], folder: Path
+) -> dict[str, AgentChoice]:
+    """Return the agents of a figure by name: tuned learners, untuned, heuristics."""
+    best = grid.best(folder)
+    tuned = {
+        name: AgentChoice(
+            agent.kind, {**agent.settings, "bonus": best[figure.problem, agent.label].value}
+        )
+        for name, agent in learners.items()
+    }
+    others = {name: AgentChoice(name) for name in HEURISTICS if figure.has_heuristics}
+    return {**tuned, UNTUNED: AgentChoice("adaptive-q"), **others}

@@ -1,0 +1,144 @@
+"""Tabular Q-learning on a grid, as practitioners write it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents.base import seeds
+from zooming.errors import ConfigurationError
+from zooming.lab.rivals.bins import ActionGrid, StateGrid
+from zooming.lab.rivals.rival import Rival, Transition
+from zooming.spaces.masks import Feasible, has_mask
+from zooming.validation import Floats, check_float
+
+MOST_ENTRIES = 50_000_000  # of a table: 400 MB
+
+
+class GridQ(Rival):
+    """Q-learning on a grid, epsilon-greedy, with one table per step.
+
+    After each transition, Q(h, x, a) moves by the share `learning_rate` towards r + max Q(h + 1,
+    x', .). Here x is the cell of the state and a the action of the grid. Among equal values, the
+    first action is played.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to learn on.
+    bins : int, default 10
+        Cells of each state axis, and actions along each action axis.
+    epsilon : float, default 0.1
+        Probability of a random action while learning.
+    learning_rate : float, default 0.1
+        Share of the difference to the target by which Q moves.
+    initial : float, default 0.0
+        Value of Q before the first visit.
+    **options
+        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights,
+        names, seed.
+
+    Examples
+    --------
+    >>> import gymnasium as gym
+    >>> agent = GridQ(gym.make("zooming/Oil-v0"), bins=5, seed=0)
+    >>> history = agent.learn(500)
+    >>> agent.n_balls  # 5 steps, 5 cells of states, 5 actions
+    125
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        bins: int = 10,
+        epsilon: float = 0.1,
+        learning_rate: float = 0.1,
+        initial: float = 0.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(env, **options)
+        self.states, self.actions = StateGrid(self.axes, bins), ActionGrid(self.axes, bins)
+        self.bins = bins
+        self.epsilon = check_float(epsilon, "epsilon", 0.0, 1.0)
+        self.learning_rate = check_float(learning_rate, "learning_rate", 0.0, 1.0)
+        self.initial = check_float(initial, "initial", -np.inf, np.inf)
+        shape = (self.horizon, self.states.n_cells, len(self.actions))
+        if (n_entries := shape[0] * shape[1] * shape[2]) > MOST_ENTRIES:
+            raise ConfigurationError(
+                f"bins={bins} makes a table of {n_entries:,} entries ({shape[0]} steps x "
+                f"{shape[1]:,} cells of states x {shape[2]:,} actions), more than "
+                f"{MOST_ENTRIES:,}; give fewer bins"
+            )
+        self.table = np.full(shape, self.initial)
+        self._generator = np.random.Generator(
+            np.random.PCG64(seeds.seed_sequence(self.seed, "agent"))
+        )
+
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        """Return the greedy action or, with probability `epsilon`, a random action of the grid."""
+        row = self.table[step, self.states.cells(self.checked_state(step, observation))]
+        if info and has_mask(info):
+            allowed = self._feasible(step, info)
+            choices = self.actions.feasible(allowed)
+        else:
+            allowed, choices = None, None
+        if self._generator.random() < self.epsilon:
+            n = len(row) if choices is None else len(choices)
+            k = int(self._generator.integers(n))
+        else:
+            k = int(row.argmax() if choices is None else row[choices].argmax())
+        chosen = self.actions.actions[k if choices is None else choices[k]]
+        return self.axes.shaped_action(self._nearest(chosen.copy(), allowed))
+
+    def _learn(self, seen: Transition) -> None:
+        target = seen.reward
+        if not seen.is_last:
+            row = self.table[seen.step + 1, self.states.cells(seen.next_state)]
+            if seen.next_info and has_mask(seen.next_info):
+                allowed = self._feasible(seen.step + 1, seen.next_info)
+                row = row[self.actions.feasible(allowed)]
+            target += row.max()
+        place = seen.step, self.states.cells(seen.state), self.actions.nearest(seen.action)
+        self.table[place] += self.learning_rate * (target - self.table[place])
+
+    def _policy(
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
+    ) -> Floats:
+        rows = self.table[steps, self.states.cells(states)]
+        best = rows.argmax(axis=1)
+        for k, one in enumerate(allowed):
+            if one is not None:
+                choices = self.actions.feasible(one)
+                best[k] = choices[rows[k, choices].argmax()]
+        found: Floats = self.actions.actions[best]
+        return found
+
+    counted = "cells"
+
+    @property
+    def n_balls(self) -> int:
+        """Number of entries of the table."""
+        return self.table.size
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the table in bytes."""
+        return self.table.nbytes
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {"generator": self._generator.bit_generator.state}, {"table": self.table}
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        table = arrays["table"]
+        if table.shape != self.table.shape or table.dtype != np.float64:
+            raise ValueError(f"the table has the shape {table.shape}, not {self.table.shape}")
+        self.table = np.array(table)
+        self._generator.bit_generator.state = values["generator"]

@@ -1,0 +1,291 @@
+"""Find problems and agents by name, in the syntax of the command line."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from zooming import metrics
+from zooming.agents.auto.auto import Auto
+from zooming.agents.base.agent import Agent
+from zooming.agents.heuristics import Median, NoMovement, Random
+from zooming.agents.planner.planner import Planner
+from zooming.agents.tables.adaptive_q import AdaptiveQ
+from zooming.agents.tables.metric_q import MetricQ
+from zooming.agents.tables.net_q import NetQ
+from zooming.agents.tables.tree_q import TreeQ
+from zooming.analysis.optimal import Optimal
+from zooming.analysis.solve import check_solvable, default_resolution, is_finite, solve
+from zooming.errors import ConfigurationError
+from zooming.lab.relatives.model_based import AdaptiveMB, NetMB
+from zooming.lab.relatives.randomized_q import RandomizedQ
+from zooming.lab.relatives.single_partition_q import SinglePartitionQ
+from zooming.lab.rivals.registry import BUDGETED, RIVALS
+from zooming.lab.study import modules
+from zooming.validation import passes_options_to, suggest
+
+
+@passes_options_to(MetricQ)
+def metric_q(
+    env: Any,
+    metric: str = "linf",
+    combine: str | float | None = None,
+    scale: Any = (1.0, 1.0),
+    points_per_axis: int | None = None,
+    tries: int | None = None,
+    **options: Any,
+) -> MetricQ:
+    """Return a MetricQ agent whose metric is given by name, for the command line.
+
+    `metric` is "linf", "l1" or "l2" on boxes, and "discrete" on finite spaces. `combine` (by
+    default the same norm) and `scale` are arguments of `metrics.Product`. `tries` is an
+    argument of `metrics.Greedy`. All other options are passed to MetricQ.
+
+    >>> import gymnasium as gym
+    >>> metric_q(gym.make("zooming/Oil-v0"), "l2", points_per_axis=9).metric.states
+    L2(points_per_axis=9, scale=[1.0])
+    """
+    if metric not in _METRICS:
+        raise ConfigurationError(
+            f"metric-q: metric={metric!r}: choose one of "
+            f"{', '.join(_METRICS)}{suggest(str(metric), _METRICS)}"
+        )
+    kind, same = _METRICS[metric]
+    if kind is metrics.Discrete and points_per_axis is not None:
+        raise ConfigurationError(
+            "metric-q: points_per_axis is for the net of a box; metric=discrete has none, so "
+            "leave it out"
+        )
+    side = metrics.Discrete() if kind is metrics.Discrete else kind(points_per_axis)
+    both = metrics.Product(side, side, same if combine is None else combine, scale)
+    return MetricQ(env, both, oracle=None if tries is None else metrics.Greedy(tries), **options)
+
+
+_METRICS: dict[str, tuple[Any, str | float]] = {
+    "linf": (metrics.LInf, "max"),
+    "l1": (metrics.L1, "sum"),
+    "l2": (metrics.L2, 2.0),
+    "discrete": (metrics.Discrete, "max"),
+}
+AGENTS: dict[str, Callable[..., Agent]] = {
+    "adaptive-q": AdaptiveQ,
+    "adaptive-q-published": AdaptiveQ.as_published,
+    "net-q": NetQ,
+    "net-q-published": NetQ.as_published,
+    "metric-q": metric_q,
+    "tree-q": TreeQ,
+    "planner": Planner,
+    "auto": Auto,
+    "single-partition-q": SinglePartitionQ,
+    "randomized-q": RandomizedQ,
+    "net-mb": NetMB,
+    "adaptive-mb": AdaptiveMB,
+    "random": Random,
+    "no-movement": NoMovement,
+    "median": Median,
+    **RIVALS,
+}
+_OIL = {f"oil-{survey}-{sharpness:g}": {"survey": survey, "sharpness": sharpness}
+        for survey in ("laplace", "quadratic") for sharpness in (1.0, 10.0, 50.0)}  # fmt: skip
+_AMBULANCE = {
+    f"ambulance-{arrivals}-{weight:g}": {"arrivals": arrivals, "travel_weight": weight}
+    for arrivals in ("beta", "uniform", "shifting")
+    for weight in (0.0, 0.25, 1.0)
+}
+
+
+def as_lists(value: Any) -> Any:
+    """Convert tuples and arrays inside a value to lists, which is how JSON restores them.
+
+    So a study is the same before it is written and after it is read.
+    """
+    if isinstance(value, dict):
+        return {key: as_lists(entry) for key, entry in value.items()}
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    return [as_lists(entry) for entry in value] if isinstance(value, (list, tuple)) else value
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An environment of a study: its name, its Gymnasium id (or module:Id) and its options."""
+
+    name: str
+    env_id: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", as_lists(self.options))
+
+    def make(self) -> Any:
+        """Make the environment. The module that its id names must be imported already."""
+        return gym.make(modules.find_id(self.env_id), **self.options)
+
+    def import_module(self) -> None:
+        """Import the module that the id names, if any.
+
+        Call it only for problems that a user named, never for those of a stored study.
+        """
+        for module in modules.module_names([self.env_id]):
+            modules.import_named(module)
+
+    def optimal(self, optimum: str = "fine") -> Optimal | None:
+        """Return the optimum, or None if it cannot be solved. It is solved once per process.
+
+        With `optimum="rough"`, the resolution is half the default.
+        """
+        key = json.dumps([self.env_id, self.options, optimum], sort_keys=True, default=json_default)
+        if key not in _OPTIMA:
+            try:
+                env = self.make()
+                inner = check_solvable(env)
+                is_rough = optimum == "rough" and not is_finite(inner)
+                _OPTIMA[key] = solve(env, default_resolution(inner) // 4 * 2 if is_rough else None)
+            except ConfigurationError:
+                _OPTIMA[key] = None
+        return _OPTIMA[key]
+
+
+_OPTIMA: dict[str, Optimal | None] = {}
+OPTIMUM = ("fine", "rough")
+
+
+PRESETS = {name: Problem(name, "zooming/Oil-v0", options) for name, options in _OIL.items()}
+PRESETS |= {
+    name: Problem(name, "zooming/Ambulance-v0", options) for name, options in _AMBULANCE.items()
+}
+
+
+@dataclass(frozen=True)
+class AgentChoice:
+    """An agent of a study: its kind (a key of AGENTS) and its settings."""
+
+    kind: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", as_lists(self.settings))
+
+    @property
+    def label(self) -> str:
+        """The name in tables: `adaptive-q`, or `adaptive-q:bonus=0.5`."""
+        return ":".join(
+            [self.kind, *(f"{key}={value}" for key, value in sorted(self.settings.items()))]
+        )
+
+    def make(self, env: Any, seed: int, episodes: int | None = None) -> Agent:
+        """Make the agent. `episodes` is passed to rivals that need the number of episodes."""
+        budget = {} if episodes is None or self.kind not in BUDGETED else {"episodes": episodes}
+        return AGENTS[self.kind](env, seed=seed, **{**budget, **self.settings})
+
+
+def resolve_problem(problem: str | Problem) -> Problem:
+    """Return the problem that a user gave as a name or an object, and import its module."""
+    if not isinstance(problem, Problem):
+        return problem_named(problem)
+    problem.import_module()
+    return problem
+
+
+def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
+    """Return a preset or a registered Gymnasium id as a problem, with options.
+
+    The module of `module:Id` is imported. If there is no such problem, raise ConfigurationError
+    with the nearest name.
+    """
+    if not isinstance(name, str):
+        raise ConfigurationError(
+            f"{name!r} is not a problem; give a preset's name, a registered Gymnasium id, or a "
+            "Problem"
+        )
+    options = options or {}
+    if name in PRESETS:
+        preset = PRESETS[name]
+        if not options:
+            return preset
+        merged = {**preset.options, **options}
+        return Problem(_make_label(name, options), preset.env_id, merged)
+    head, colon, _ = name.partition(":")
+    if colon and (head in PRESETS or head in gym.registry):
+        raise ConfigurationError(
+            f"no problem is named {name!r}; give {head} its options by --set key=value"
+        )
+    problem = Problem(_make_label(name, options), name, options)
+    problem.import_module()
+    if modules.find_id(name) not in gym.registry:
+        module = modules.find_module(name)
+        near = suggest(name, [*PRESETS, *gym.registry])
+        if module is not None:
+            near = f"; did you mean '{module}:{name}'?"
+        raise ConfigurationError(
+            f"no problem is named {name!r}{near} (zooming list shows the presets; {modules.HOW})"
+        )
+    return problem
+
+
+def agents_named(text: str) -> list[AgentChoice]:
+    """Parse a list of agents separated by commas. Commas in brackets belong to values.
+
+    >>> [agent.label for agent in agents_named("random:reward_range=(-17, 0),net-q")]
+    ['random:reward_range=[-17, 0]', 'net-q']
+    """
+    return [agent_named(part) for part in _split(text, ",")]
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split a text at the separators that are not inside brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == separator and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def agent_named(text: str) -> AgentChoice:
+    """Parse an agent such as `adaptive-q` or `adaptive-q:bonus=0.5:cap=horizon`."""
+    if not isinstance(text, str):
+        raise ConfigurationError(
+            f"{text!r} is not an agent's name; give one of {', '.join(AGENTS)}, with settings: "
+            "adaptive-q:bonus=0.5"
+        )
+    kind, *settings = _split(text, ":")
+    if kind not in AGENTS and settings:
+        kind = f"{kind}:{settings.pop(0)}"  # such as sb3:PPO
+    if kind not in AGENTS:
+        raise ConfigurationError(
+            f"no agent is named {kind!r}{suggest(kind, AGENTS)} (there are {', '.join(AGENTS)})"
+        )
+    return AgentChoice(kind, settings_from(settings))
+
+
+def settings_from(pairs: Iterable[str]) -> dict[str, Any]:
+    """Parse texts key=value to a dict. A value is a Python literal, or else a string."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise ConfigurationError(f"{pair!r} is not a setting; write key=value")
+        try:
+            found[key] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            found[key] = text
+    return found
+
+
+def _make_label(name: str, options: dict[str, Any]) -> str:
+    """Return `name:key=value:...` with the keys sorted."""
+    return ":".join([name, *(f"{key}={value}" for key, value in sorted(options.items()))])
+
+
+def json_default(value: Any) -> Any:
+    """Convert an array to a list and anything else to text, for `json.dumps(default=...)`."""
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)
