@@ -24,7 +24,7 @@ def main() -> None:
     optimal, rule = zooming.solve(env), zooming.evaluate(env.unwrapped.rule, env).mean
     agents = {"Auto": (zooming.Auto, 10)}
     if importlib.util.find_spec("stable_baselines3"):
-        agents["PPO"] = (partial(RIVALS["sb3:PPO"], episodes=EPISODES, n_steps=200), 3)
+        agents["PPO"] = (partial(RIVALS["sb3:PPO"], episodes=EPISODES, n_steps=256), 3)
     histories = {
         name: zooming.learn_many(make, env, range(n_seeds), EPISODES)
         for name, (make, n_seeds) in agents.items()

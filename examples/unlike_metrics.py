@@ -10,12 +10,8 @@ import numpy as np
 import zooming
 from zooming import metrics, plots
 
-LIMITS = {
-    "umbrella": 24.0,
-    "sunglasses": 40.0,
-    "raincoat": 60.0,
-    "sandals": 32.0,
-}  # the most that anybody pays
+# The most that anybody pays.
+LIMITS = {"umbrella": 24.0, "sunglasses": 40.0, "raincoat": 60.0, "sandals": 32.0}
 OUT = Path("out/unlike_metrics.png")
 
 
@@ -43,9 +39,7 @@ def edits(one: str, other: str) -> int:
 def shop(state, action, step, params, customer, next_state):
     next_state[0] = customer[0]
     price, limit = action[0], params[int(state[0])]
-    return (
-        max(0.0, price * (1.0 - price / limit)) / 15.0
-    )  # expected revenue, divided by its maximum
+    return max(0.0, price * (1.0 - price / limit)) / 15.0  # revenue / its maximum
 
 
 def main(episodes: int = 3_000) -> None:
@@ -56,10 +50,8 @@ def main(episodes: int = 3_000) -> None:
         map(gym.spaces.Discrete, (len(words), 41)),
     )
     env = zooming.compiled_env(shop, *spaces, horizon=4, start=0, params=limits, outcomes=law)
-    letters, money = (
-        metrics.Points(words, edits),
-        metrics.Points(range(41), lambda one, other: abs(one - other)),
-    )
+    letters = metrics.Points(words, edits)
+    money = metrics.Points(range(41), lambda one, other: abs(one - other))
     optimal, histories = zooming.solve(env), {}
     for name, worth in {
         "1 letter = 4 in money": 4.0,

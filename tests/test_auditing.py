@@ -267,7 +267,7 @@ def on_ring(episodes=400, metric=RING, **options):
         {"max_balls": 25, "lazy": True},
         {"oracle": metrics.Greedy(5)},
         {"metric": metrics.Product(RING, metrics.Discrete(), "sum", scale=(1e-100, 3e-100))},
-        {"metric": metrics.Product(RING, RING, 1.5), "lazy": True},
+        {"metric": metrics.Product(RING, RING, 2), "lazy": True},
         {"episodes": 0},
     ],
 )

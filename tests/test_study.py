@@ -402,7 +402,7 @@ def test_a_table_that_is_cut_short_is_made_again(folder, cut):
 
 def test_a_configuration_that_came_to_nothing_is_no_obstacle(tmp_path):
     bad = zooming.Study(
-        [Problem("car", "MountainCarContinuous-v0", {"max_episode_steps": 5})], ["random"], 3, 1
+        [Problem("car", "MountainCarContinuous-v0", {"max_episode_steps": 5})], ["net-q"], 3, 1
     )
     with pytest.raises(zooming.TransitionError, match="reward_range"):
         bad.run(tmp_path / "study", workers=1)

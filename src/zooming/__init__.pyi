@@ -1,5 +1,11 @@
 # The public names, written only here: type checkers read this file, and `zooming/__init__.py` reads
 # it to find the module of each name.
+from zooming import bonuses as bonuses
+from zooming import callbacks as callbacks
+from zooming import errors as errors
+from zooming import metrics as metrics
+from zooming import plots as plots
+from zooming import theory as theory
 from zooming.agents.auto.auto import Auto as Auto
 from zooming.agents.auto.portfolio import Portfolio as Portfolio
 from zooming.agents.files.checkpoints import load as load
@@ -26,6 +32,7 @@ from zooming.lab.study.study import Study as Study
 from zooming.lab.tune import tune as tune
 from zooming.logs.evaluate_on import evaluate_on as evaluate_on
 from zooming.logs.record import record as record
+from zooming.partitions import splits as splits
 from zooming.testing.harness import check_agent as check_agent
 
 # The names above are `zooming.__all__`. Those below are found as `zooming.NAME`, too: users receive

@@ -70,6 +70,7 @@ def _choose_target(native: bool) -> tuple[dict[str, str], str]:
 
 def _prepare(folder: Path) -> bool:
     """Remove kernels of other sources from a folder. Return whether it can be written."""
+    from zooming.agents.files.container import writable_path
     from zooming.kernels.loop.jit import FOLDER_HASH
 
     stamp = folder / "sources"
@@ -78,7 +79,7 @@ def _prepare(folder: Path) -> bool:
         if not stamp.exists() or stamp.read_text() != FOLDER_HASH:
             for file in folder.glob("*.nb[ic]"):
                 file.unlink()
-        stamp.write_text(FOLDER_HASH)
+        writable_path(stamp).write_text(FOLDER_HASH)
     except OSError:
         return False
     return True
