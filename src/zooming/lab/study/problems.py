@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,20 +13,14 @@ import gymnasium as gym
 import numpy as np
 
 from zooming import metrics
-from zooming.agents.auto.auto import Auto
 from zooming.agents.base.agent import Agent
-from zooming.agents.heuristics import Median, NoMovement, Random
-from zooming.agents.planner.planner import Planner
+from zooming.agents.files import registry
 from zooming.agents.tables.adaptive_q import AdaptiveQ
 from zooming.agents.tables.metric_q import MetricQ
 from zooming.agents.tables.net_q import NetQ
-from zooming.agents.tables.tree_q import TreeQ
 from zooming.analysis.optimal import Optimal
 from zooming.analysis.solve import check_solvable, default_resolution, is_finite, solve
 from zooming.errors import ConfigurationError
-from zooming.lab.relatives.model_based import AdaptiveMB, NetMB
-from zooming.lab.relatives.randomized_q import RandomizedQ
-from zooming.lab.relatives.single_partition_q import SinglePartitionQ
 from zooming.lab.rivals.registry import BUDGETED, RIVALS
 from zooming.lab.study import modules
 from zooming.validation import passes_options_to, suggest
@@ -73,22 +68,17 @@ _METRICS: dict[str, tuple[Any, str | float]] = {
     "l2": (metrics.L2, 2.0),
     "discrete": (metrics.Discrete, "max"),
 }
+# A class such as AdaptiveQ is called adaptive-q here. A portfolio needs agents, not only a problem.
+_NAMED = {
+    re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower(): registry.find_class(name)
+    for name in registry.HOMES
+    if name != "Portfolio"
+}
 AGENTS: dict[str, Callable[..., Agent]] = {
-    "adaptive-q": AdaptiveQ,
+    **{name: kind for name, kind in _NAMED.items() if kind is not None},
     "adaptive-q-published": AdaptiveQ.as_published,
-    "net-q": NetQ,
     "net-q-published": NetQ.as_published,
     "metric-q": metric_q,
-    "tree-q": TreeQ,
-    "planner": Planner,
-    "auto": Auto,
-    "single-partition-q": SinglePartitionQ,
-    "randomized-q": RandomizedQ,
-    "net-mb": NetMB,
-    "adaptive-mb": AdaptiveMB,
-    "random": Random,
-    "no-movement": NoMovement,
-    "median": Median,
     **RIVALS,
 }
 _OIL = {f"oil-{survey}-{sharpness:g}": {"survey": survey, "sharpness": sharpness}
