@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import zooming
+from zooming import kernels
 from zooming.app import cli
 from zooming.kernels import watching
 from zooming.kernels.loop import numba_parts
@@ -61,14 +62,14 @@ def test_a_cached_kernel_sees_an_edit_in_another_file_of_its_folder(tmp_path):
     copy_sources(tmp_path)
     assert value_and_hits(tmp_path) == (7.5, 0)
     assert value_and_hits(tmp_path) == (7.5, 1)
-    rule = tmp_path / "zooming" / "kernels" / "update_rule.py"
+    rule = tmp_path / "zooming" / "kernels" / "boxes" / "update_rule.py"
     rule.write_text(rule.read_text().replace("return mix(z)", "return np.uint64(0)"))
     assert value_and_hits(tmp_path) == (0.5, 0)
 
 
 def test_kernels_use_nothing_of_ours_from_outside_their_folder():
     """What they took from elsewhere could change without their cache noticing."""
-    for path in (Path(zooming.__file__).parent / "kernels").glob("*.py"):
+    for path in (Path(zooming.__file__).parent / "kernels").rglob("*.py"):
         ours = re.findall(r"^(?:from|import) (zooming[\w.]*)", path.read_text(), re.M)
         assert all(module.startswith("zooming.kernels") for module in ours), (path.name, ours)
 
@@ -79,7 +80,7 @@ def test_where_nothing_can_be_written_kernels_are_compiled_anew(tmp_path):
         "import numba.core.caching as c\n"
         "def refuse(*a): raise RuntimeError('no locator available')\n"
         "c.FunctionCache.__init__ = refuse\n"
-        "from zooming.kernels import jit\n"
+        "from zooming.kernels.loop import jit\n"
         "@jit.jit_kernel\ndef double(x):\n    return 2 * x\n"
         "print(double(4))"
     )
@@ -109,7 +110,7 @@ def test_kernels_of_a_baseline_are_used_where_they_fit_and_their_sources_are_the
     assert value_and_hits(tmp_path) == (7.5, 0)
     other.rename(folder)
     shutil.rmtree(tmp_path / "cache")
-    rule = tmp_path / "zooming" / "kernels" / "update_rule.py"
+    rule = tmp_path / "zooming" / "kernels" / "boxes" / "update_rule.py"
     rule.write_text(rule.read_text().replace("return mix(z)", "return np.uint64(0)"))
     assert value_and_hits(tmp_path) == (0.5, 0)
 
@@ -222,7 +223,7 @@ def test_on_a_terminal_the_line_is_removed_at_the_end(has_rich, no_switch, monke
 
 
 def test_the_longest_compilations_are_those_of_kernels():
-    text = "".join(path.read_text() for path in Path(numba_parts.__file__).parent.glob("*.py"))
+    text = "".join(path.read_text() for path in Path(kernels.__file__).parent.rglob("*.py"))
     for name in watching.SECONDS:
         function, _, table = name.partition("_")
         assert f"def {name}(" in text or (f"def {function}(" in text and f'"{table}"' in text), name

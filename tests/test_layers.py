@@ -63,9 +63,9 @@ def named(call):
     return [target.rstrip(".")]
 
 
-def imported(source):
+def imported(source, is_exact=False):
     """(dotted name, function that imports it or None) of every import of the package, lazy ones
-    and those by name included."""
+    and those by name included. `is_exact`: from a package, the name that is imported."""
     found = []
 
     def visit(node, function):
@@ -78,8 +78,8 @@ def imported(source):
         if isinstance(node, ast.Call):
             found.extend((target, function) for target in named(node))
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "zooming":
-            if node.module == "zooming":
-                found.extend((f"zooming.{alias.name}", function) for alias in node.names)
+            if node.module == "zooming" or is_exact:
+                found.extend((f"{node.module}.{alias.name}", function) for alias in node.names)
             else:
                 found.append((node.module, function))
         elif isinstance(node, ast.ImportFrom):
@@ -130,7 +130,7 @@ def test_every_method_of_an_upper_room_is_declared_below_and_found():
         ("zooming.agents.training.history", "def plot():\n    from zooming import plots"),
         ("zooming.agents.training.history", "import zooming"),
         ("zooming.agents.tables.net_q", "def act():\n    import zooming"),
-        ("zooming.lab.study.store", "import zooming.plots.curves as curves"),
+        ("zooming.export.write", "import zooming.plots.curves as curves"),
         ("zooming.envs.oil", "from zooming.metrics import L1"),
         ("zooming.kernels.loop.jit", "importlib.import_module('zooming.lab.report')"),
         ("zooming.kernels.loop.jit", "def later():\n    import_module(name='zooming.lab.report')"),
@@ -185,20 +185,12 @@ def graph():
     found = {}
     for name, path in known.items():
         found[name] = set()
-        for target, _ in imported_names(path.read_text()):
+        for target, _ in imported(path.read_text(), is_exact=True):
             while target and target not in known:
                 target = target.rpartition(".")[0]
             if target and target != name:
                 found[name].add(target)
     return found
-
-
-def imported_names(source):
-    """As `imported`, with `from package import module` as the module."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("zooming."):
-            yield from ((f"{node.module}.{alias.name}", None) for alias in node.names)
-    yield from imported(source)
 
 
 def cycle(edges):

@@ -325,14 +325,14 @@ DIFFERS = """
 import types
 from numba.core.datamodel import default_manager
 default_manager.lookup = lambda kind: types.SimpleNamespace(_fields=("something", "else"))
-from zooming.kernels import crossing
+from zooming.kernels.loop import crossing
 del default_manager.lookup
 """
 MISSING = """
 import sys, numba
 kept = sys.modules["numba.core.datamodel"]
 sys.modules["numba.core.datamodel"] = None
-from zooming.kernels import crossing
+from zooming.kernels.loop import crossing
 sys.modules["numba.core.datamodel"] = kept
 """
 OBJECTS = """

@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-import zooming
+from zooming.agents.tables.adaptive_q import AdaptiveQ
 from zooming.agents.training import drivers as stepping
 from zooming.kernels.boxes import play as box_queries
 
@@ -88,13 +88,13 @@ def fastest(case: Case, seeds: Iterable[int]) -> tuple[float, Any]:
     """Run the fused driver with each seed. Return nanoseconds per step and agent of the fastest."""
     runs = []
     for seed in seeds:
-        agent = zooming.AdaptiveQ(case.make(), bonus=BONUS, seed=seed)
+        agent = AdaptiveQ(case.make(), bonus=BONUS, seed=seed)
         runs.append((_learn(agent, case.episodes), agent))
     return min(runs, key=lambda run: run[0])
 
 
 def _early_and_late(case: Case, seed: int) -> tuple[float, float]:
-    agent = zooming.AdaptiveQ(case.make(), bonus=BONUS, seed=seed)
+    agent = AdaptiveQ(case.make(), bonus=BONUS, seed=seed)
     tenth = max(case.episodes // 10, 1)
     early = _learn(agent, tenth)
     agent.learn(case.episodes - 2 * tenth)
@@ -154,7 +154,7 @@ def main(quick: bool = False) -> None:
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == "problem" else "right", no_wrap=True)
     with console.status("compiling") as status:
-        zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(1)
+        AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(1)
         for case in cases(quick):
             status.update(f"{case.name}, K = {case.episodes:,}")
             m = measure(case)

@@ -270,7 +270,8 @@ class LearnedPolicy(ABC):
     def _watch_step(self, states: NDArray[np.float64], has_step: bool) -> None:
         """Warn once if a loop seems to leave out the step, see `predict`."""
         was_stepless, self._is_stepless = self._is_stepless, not has_step
-        if has_step or not was_stepless or self._has_warned_of_step or self.horizon == 1:
+        is_loop = not has_step and was_stepless and len(states) == 1
+        if not is_loop or self._has_warned_of_step or self.horizon == 1:
             return
         start = self._only_start()
         if start is None or (states == start).all():
