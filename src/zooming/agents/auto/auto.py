@@ -17,7 +17,7 @@ from zooming.agents.base.agent import Agent
 from zooming.agents.base.env_facts import stated_range
 from zooming.agents.base.seeds import seed_of
 from zooming.agents.base.status import Status
-from zooming.agents.files.options import accepted_options, build_agent, fixed_options_of
+from zooming.agents.files.options import build_agent, fixed_options_of, options_of
 from zooming.agents.planner.planner import Planner
 from zooming.agents.tables.split_options import n_first_balls
 from zooming.agents.tables.tree_q import TreeQ
@@ -336,7 +336,7 @@ class Auto(Portfolio):
             `print` shows it readably.
         """
         believed = self.planner.status()
-        for name in ("recommended should earn", "warnings"):  # they are among those of all agents
+        for name in ("horizon", "recommended should earn", "warnings"):  # said of all agents
             del believed[name]
         return Status({**super().status(), "planner": believed})
 
@@ -360,8 +360,12 @@ class Auto(Portfolio):
         del options["rewards"]
         return {"max_samples": self.max_samples, **options}
 
+    def get_params(self) -> dict[str, Any]:
+        """Return the keyword arguments that rebuild this agent, see `Agent.get_params`."""
+        return options_of(self)
+
     def _options(self) -> dict[str, Any]:
-        return accepted_options(type(self), self._known_options())
+        return self.get_params()
 
     def _fixed_options(self) -> dict[str, Any]:
         return fixed_options_of(self)

@@ -21,7 +21,6 @@ from zooming.agents.base.status import Status, clipping_text, in_words, plus_min
 from zooming.agents.episode_order import EpisodeOrder
 from zooming.agents.files import checkpoints, registry
 from zooming.agents.files.options import accepted_options
-from zooming.agents.planner.planner import doubt_short_horizon
 from zooming.agents.training.history import Log
 from zooming.agents.training.replay import Recorder, Transitions
 from zooming.errors import CheckpointError, ConfigurationError
@@ -177,6 +176,7 @@ def portfolio_facts(portfolio: Portfolio) -> dict[str, Any]:
     found = {
         "episodes": portfolio.n_episodes,
         "horizon": _horizon(portfolio),
+        "bytes": portfolio.nbytes,
         "plays": names[player],
         "why": portfolio._why(player, names),
         "recommended": names[portfolio._best()],
@@ -212,7 +212,7 @@ def unique_names(agents: Sequence[Agent]) -> list[str]:
 def portfolio_warnings(portfolio: Portfolio) -> list[str]:
     """Return sentences on what seems wrong, those of the agents included."""
     found = [] if portfolio.trend.has_improved() else [STUCK]
-    found += doubt_short_horizon(portfolio)  # a portfolio counts for its parts
+    found += portfolio._doubt_short_horizon()  # a portfolio counts for its parts
     for agent in portfolio._parts:
         found += agent._warnings()
     return found
@@ -711,10 +711,10 @@ class Portfolio(Delegate):
         -------
         Status
             A dictionary. "episodes": number so far. "horizon": steps of an episode, and whether the
-            environment would have gone on after them. "plays": who plays, or played last. "why":
-            the reason. "recommended": whose policy `predict` plays. "recommended should earn": the
-            mean return of episodes that this policy, or plans like it, have played while exploring,
-            with its standard error. "agents": the number of
+            environment would have gone on after them. "bytes": memory of all agents. "plays": who
+            plays, or played last. "why": the reason. "recommended": whose policy `predict` plays.
+            "recommended should earn": the mean return of episodes that this policy, or plans like
+            it, have played while exploring, with its standard error. "agents": the number of
             episodes that each has played, and its mean return with the standard error. "return":
             the mean return of about the last half of the episodes, with its standard error.
             "next 1,000 episodes": by how much their mean return may exceed "return", or that no
@@ -744,6 +744,11 @@ class Portfolio(Delegate):
         )
 
     # --- files ------------------------------------------------------------------------------------
+
+    def get_params(self) -> dict[str, Any]:
+        """Return the arguments of `Portfolio`: new agents like those it was made with, and seed."""
+        fresh = [type(agent)(agent.env, **agent.get_params()) for agent in self._parts]
+        return {"agents": fresh, "seed": self.seed}
 
     def _options(self) -> dict[str, Any]:
         options = {"agents": nested_options(self._parts), "seed": self.seed}

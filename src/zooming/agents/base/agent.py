@@ -167,17 +167,42 @@ class StepLearner(LearnedPolicy):
 
     # --- files ------------------------------------------------------------------------------------
 
+    def get_params(self) -> dict[str, Any]:
+        """Return the keyword arguments that rebuild this agent, its seed included.
+
+        `type(agent)(env, **agent.get_params())` is an equal agent that has learned nothing. The
+        arguments of a class of your own are read from the attributes of the same names.
+
+        Returns
+        -------
+        dict
+            The value of each argument but `env`.
+
+        Examples
+        --------
+        >>> import gymnasium as gym, zooming
+        >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), bonus=0.5, seed=7)
+        >>> params = agent.get_params()
+        >>> params["bonus"], params["horizon"], params["seed"]
+        (Scaled(c=0.5), 5, 7)
+        """
+        return options_of(self)
+
     def _options(self) -> dict[str, Any]:
         """Return the keyword arguments that rebuild this agent, as JSON values."""
-        return options_of(self)
+        return self._to_json(self.get_params())
 
     def _fixed_options(self) -> dict[str, Any]:
         """Return the options that the class of this agent sets itself, as JSON values."""
-        return fixed_options_of(self)
+        return self._to_json(fixed_options_of(self))
 
     def _known_options(self) -> dict[str, Any]:
-        """Return the options of zooming's own classes that this agent has, as JSON values."""
+        """Return the options of zooming's own classes that this agent has."""
         return {**self.problem.options, "seed": self.seed}
+
+    def _to_json(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return some options of this agent as JSON values."""
+        return options
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return what was learned as JSON values and arrays."""

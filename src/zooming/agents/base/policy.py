@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base import status as cards
+from zooming.agents.base.env_facts import stated_steps
 from zooming.agents.base.problem import LearningProblem
 from zooming.envs.compiled import find_compiled
 from zooming.envs.starts import FIXED
@@ -77,6 +78,7 @@ def _as_steps(state: Any, n_states: int) -> NDArray[np.int64]:
 
 # Methods that read what was learned. They wait while another thread changes it.
 READING = ("predict", "value", "q_value", "visits", "partition", "status")
+UNDOUBTED = 20  # episodes before which nothing is doubted
 ENOUGH_STARTS = 20  # equal starts in a row after which no other start is expected
 
 
@@ -149,6 +151,9 @@ class LearnedPolicy(ABC):
     horizon: int
     env: Any
     guide: Any = None  # the `Guide` of a warm start
+    was_cut: bool  # whether an episode of learn() went on when the horizon ended it
+    n_episodes: Any
+    n_clipped: Any
     seen_start: tuple[NDArray[np.float64], int] | None = None  # see `see_start`
     _is_stepless = False  # whether the last call of `predict` was without a step
     _has_warned_of_step = False
@@ -448,8 +453,66 @@ class LearnedPolicy(ABC):
         return None
 
     def _warnings(self) -> list[str]:
-        """Return one sentence per suspected problem. The `status()` of a portfolio shows them."""
-        return []
+        """Return one sentence per suspected problem, for `status()`."""
+        return self._doubt_short_horizon()
+
+    def _doubt_short_horizon(self) -> list[str]:
+        """Return a sentence if the horizon cut episodes off that the environment would go on with.
+
+        Nothing is doubted if the environment states no larger number of steps: then it is for the
+        agent to say how long an episode is. An environment may also end by itself before its stated
+        number, for example if a wrapper joins several steps to one.
+        """
+        stated = None if self.env is None else stated_steps(self.env)
+        if stated is None or stated <= self.horizon:
+            return []
+        if not self.was_cut or self.n_episodes < UNDOUBTED:
+            return []
+        return [
+            f"episodes went on when horizon={self.horizon} ended them, and "
+            f"{self.env_name} states up to {stated:,} steps: what comes later is not "
+            "learned; if it matters, leave out horizon="
+        ]
+
+    @reading
+    def status(self) -> cards.Status:
+        """Return what the agent has learned so far, in numbers; `print` shows it readably.
+
+        Returns
+        -------
+        Status
+            A dictionary, which a notebook shows as a table. "episodes": number so far. "horizon":
+            steps of an episode. "balls" (of a `Planner` "cells") and "bytes": number and memory.
+            What else the agent can tell. "rewards clipped", if any were. "rule":
+            `agent.guide.status()` of a warm start. "warnings": what seems wrong.
+
+        Examples
+        --------
+        >>> import gymnasium as gym, zooming
+        >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+        >>> history = agent.learn(100)
+        >>> print(agent.status())
+        episodes: 100
+        horizon: 5
+        balls: 65
+        bytes: 4,032
+        bonus: Scaled(c=0.1)
+        warnings: none
+        """
+        return cards.Status({
+            "episodes": self.n_episodes,
+            "horizon": self.horizon,
+            **({self.counted: self.n_balls} if self.n_balls else {}),
+            "bytes": self.nbytes,
+            **self._status(),
+            **({"rewards clipped": self.n_clipped} if self.n_clipped else {}),
+            **({} if self.guide is None else {"rule": self.guide.status()}),
+            "warnings": self._warnings(),
+        })  # fmt: skip
+
+    def _status(self) -> dict[str, Any]:
+        """Return the entries of `status()` that only this kind of agent has."""
+        return {}
 
     # --- other forms ------------------------------------------------------------------------------
 

@@ -170,7 +170,7 @@ def _build_agent(
     own = env if env is not None else make_env(header["env"]["make"])
     if own is not None:
         compare_env(path, kind._from_options(stored, options, arrays), own)
-    agent = kind._from_options(own if own is not None else stored, options, arrays)
+    agent: Agent = kind._from_options(own if own is not None else stored, options, arrays)
     agent.seed = seed_of(fixed.get("seed", agent.seed))
     agent._restore(header["values"], arrays)
     agent._take_n_episodes(check_int(header["n_episodes"], "n_episodes", 0))

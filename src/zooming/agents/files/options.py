@@ -18,7 +18,7 @@ Kind = TypeVar("Kind")
 
 
 def options_of(agent: StepLearner) -> dict[str, Any]:
-    """Return the keyword arguments that rebuild an agent, as JSON values.
+    """Return the keyword arguments that rebuild an agent, see `Agent.get_params`.
 
     The value of a subclass's argument is read from the attribute of the same name.
     """
@@ -36,7 +36,7 @@ def options_of(agent: StepLearner) -> dict[str, Any]:
 
 
 def fixed_options_of(agent: StepLearner) -> dict[str, Any]:
-    """Return the options that the class of an agent sets itself, as JSON values.
+    """Return the options that the class of an agent sets itself.
 
     The constructor does not accept them. A file states them for the checks before an agent is made.
     """

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from zooming.agents.base import seeds
 from zooming.agents.base import status as cards
 from zooming.agents.base.agent import Agent
-from zooming.agents.base.env_facts import stated_range, stated_steps
-from zooming.agents.base.status import Bandwidths, Status, clipping_text, plain, plus_minus
+from zooming.agents.base.env_facts import stated_range
+from zooming.agents.base.policy import UNDOUBTED
+from zooming.agents.base.status import Bandwidths, clipping_text, plain, plus_minus
 from zooming.agents.training.history import Log
 from zooming.agents.training.replay import Transitions, record_samples, update_each
 from zooming.kernels import FIRST_VALUE, to_unit
@@ -87,7 +88,6 @@ def _draw(agent: Planner, cell: int, generator: np.random.Generator) -> Floats:
     return unit
 
 
-ENOUGH = 20  # episodes before which nothing is doubted
 MANY = 20  # categories of an axis that are probably quantities
 SMALL = 0.02  # share of the reward range that the rewards seen should span
 
@@ -95,7 +95,7 @@ SMALL = 0.02  # share of the reward range that the rewards seen should span
 def doubts(agent: Planner) -> list[str]:
     """Return one sentence per sign that an option of the agent may not fit the problem."""
     table, core = agent.table, agent.table.core[0]
-    if agent.n_episodes < ENOUGH:
+    if agent.n_episodes < UNDOUBTED:
         return []
     found, n = [], table.n_samples
     least, most = float(core["least"]), float(core["most"])
@@ -115,7 +115,7 @@ def doubts(agent: Planner) -> list[str]:
             f"no episode was longer than {longest} of {agent.horizon} steps; if none can be, give "
             f"horizon={longest}"
         )
-    found += doubt_short_horizon(agent)
+    found += agent._doubt_short_horizon()
     for j, name in enumerate(agent.axes.names):
         if table.kinds[j] == CATEGORIES and table.units[j] >= MANY:
             found.append(
@@ -150,25 +150,6 @@ def doubt_promise(agent: Planner) -> list[str]:
     return [
         f"the model promises {plain(promise)} from the recommended policy, but episodes of such "
         f"plans earned {plus_minus(mean, float(np.sqrt(square)))}: trust what was earned"
-    ]
-
-
-def doubt_short_horizon(agent: Agent) -> list[str]:
-    """Return a sentence if the horizon cut episodes off that the environment would go on with.
-
-    Nothing is doubted if the environment states no larger number of steps: then it is for the agent
-    to say how long an episode is. An environment may also end by itself before its stated number,
-    for example if a wrapper joins several steps to one.
-    """
-    stated = None if agent.env is None else stated_steps(agent.env)
-    if stated is None or stated <= agent.horizon:
-        return []
-    if not agent.was_cut or agent.n_episodes < ENOUGH:
-        return []
-    return [
-        f"episodes went on when horizon={agent.horizon} ended them, and "
-        f"{agent.env_name} states up to {stated:,} steps: what comes later is not "
-        "learned; if it matters, leave out horizon="
     ]
 
 
@@ -397,26 +378,20 @@ class Planner(Agent):
     def nbytes(self) -> int:
         return self.table.nbytes
 
-    def status(self) -> Status:
-        """Return what the planner believes, as of its last plan; `print` shows it readably.
+    def _status(self) -> dict[str, Any]:
+        """Return what the planner believes, as of its last plan.
 
-        Returns
-        -------
-        Status
-            A dictionary.
-            "samples" and "episodes": numbers so far. "plans": number of plans made. "next plan":
-            number of episodes from which on a new one is made when the planner plays, or earlier if
-            this plan disappoints; "when the planner plays" if that many were played by others.
-            "cells": cells of the grid per step. "steps": "alike" if all steps share one model;
-            otherwise at how many steps the model of rewards or of next values is apart, because
-            this predicts the samples better.
-            "reward noise" and "value noise": standard deviation of what the model does not explain.
-            "axes": for each axis the bandwidths of rewards and of next values, as shares of the
-            axis. A small bandwidth means that the target varies sharply along the axis; an infinite
-            one, that the axis does not matter beyond the trend. "recommended should earn": the mean
-            return of the episodes that recommended plans have played, exploring included, with
-            its standard error; if they have played none, what the model promises. "warnings":
-            contradictions between the data, the description of the problem and the model.
+        "samples": number so far. "plans": number of plans made. "next plan": number of episodes
+        from which on a new one is made when the planner plays, or earlier if this plan disappoints;
+        "when the planner plays" if that many were played by others. "cells": cells of the grid per
+        step. "steps": "alike" if all steps share one model; otherwise at how many steps the model
+        of rewards or of next values is apart, because this predicts the samples better. "reward
+        noise" and "value noise": standard deviation of what the model does not explain. "axes": for
+        each axis the bandwidths of rewards and of next values, as shares of the axis. A small
+        bandwidth means that the target varies sharply along the axis; an infinite one, that the
+        axis does not matter beyond the trend. "recommended should earn": the mean return of the
+        episodes that recommended plans have played, exploring included, with its standard error; if
+        they have played none, what the model promises.
         """
         core, widths, expected = self.table.core[0], self.table.widths, self._should_earn()
         forms = self.table.apart  # of each step; bandwidths are those of the most frequent form
@@ -427,9 +402,8 @@ class Planner(Agent):
         ]
         due = int(core["due"])
         bandwidths = np.where(widths >= FLAT, np.inf, 2.0**widths)
-        return Status({
+        return {
             "samples": int(self.table.samples.numbers[: self.table.n_samples, 0].sum()),
-            "episodes": self.n_episodes,
             "plans": int(core["n_plans"]),
             "next plan": due if due > self.n_episodes else "when the planner plays",
             "cells": self.table.n_cells // self.horizon,
@@ -441,8 +415,7 @@ class Planner(Agent):
                 for j, name in enumerate(self.axes.names)
             },
             "recommended should earn": None if expected is None else plus_minus(*expected),
-            "warnings": self._warnings(),
-        })  # fmt: skip
+        }
 
     def _should_earn(self) -> tuple[float, float] | None:
         plays, mean, variance = self.table.earned.tolist()

@@ -193,6 +193,9 @@ class MetricQ(QLearner):
             "MetricQ has balls, not boxes: agent.balls(step) gives them as arrays"
         )
 
+    def _status(self) -> dict[str, Any]:
+        return {"metric": repr(self.metric), **super()._status()}
+
     def _facts(self) -> dict[str, Any]:
         balls_ = f"{self.n_balls:,} in {self.nbytes:,} bytes"
         return {"metric": self.metric, "bonus": self.bonus, "balls": balls_, "seed": self.seed}
@@ -218,9 +221,14 @@ class MetricQ(QLearner):
         return super()._options()
 
     def _known_options(self) -> dict[str, Any]:
-        oracle = self.oracle.tries if isinstance(self.oracle, Greedy) else "packing"
-        own = {"metric": metric_to_json(self.metric), "oracle": oracle, "lazy": self.lazy}
+        oracle = None if self.lazy else self.oracle
+        own = {"metric": self.metric, "oracle": oracle, "lazy": self.lazy}
         return {**super()._known_options(), **own}
+
+    def _to_json(self, options: dict[str, Any]) -> dict[str, Any]:
+        oracle = self.oracle.tries if isinstance(self.oracle, Greedy) else "packing"
+        own = {"metric": metric_to_json(self.metric), "oracle": oracle}
+        return {name: own.get(name, one) for name, one in super()._to_json(options).items()}
 
     @classmethod
     def _from_options(

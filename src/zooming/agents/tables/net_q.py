@@ -225,10 +225,11 @@ class NetQ(QLearner):
             )
         return super()._from_options(env, options, arrays)
 
-    def _options(self) -> dict[str, Any]:
-        options = super()._options()
-        options.pop("episodes", None)  # they gave the spacing
-        return options
+    def get_params(self) -> dict[str, Any]:
+        """Return the keyword arguments that rebuild this agent, with the spacing for `episodes`."""
+        params = super().get_params()
+        params.pop("episodes", None)
+        return params
 
     def _known_options(self) -> dict[str, Any]:
         return {**super()._known_options(), "spacing": self.spacing, "points": self.points}

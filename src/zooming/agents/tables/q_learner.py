@@ -413,6 +413,10 @@ class QLearner(Agent):
     def nbytes(self) -> int:
         return int(self.table.nbytes)
 
+    def _status(self) -> dict[str, Any]:
+        full = {"full": "max_balls prevents splits that are due"} if self.is_full else {}
+        return {"bonus": str(self.bonus), **full}
+
     def _facts(self) -> dict[str, Any]:
         return {
             "axes": cards.axes_text(self.axes),
@@ -451,7 +455,11 @@ class QLearner(Agent):
     def _known_options(self) -> dict[str, Any]:
         names = ("cap", "ties", "action", "split", "max_balls")  # not all agents have the last two
         own = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        return {"bonus": bonus_to_json(self.bonus), **own, **super()._known_options()}
+        return {"bonus": self.bonus, **own, **super()._known_options()}
+
+    def _to_json(self, options: dict[str, Any]) -> dict[str, Any]:
+        own = {"bonus": bonus_to_json(self.bonus)} if "bonus" in options else {}
+        return {**options, **own}
 
     @classmethod
     def _from_options(

@@ -143,6 +143,10 @@ class TreeQ(QLearner):
         """
         self.table.rescale(check_float(span, "span", math.ulp(0.0), math.inf), unknown)
 
+    def _status(self) -> dict[str, Any]:
+        found = {"partitions": "one for all steps" if self.shared else "one per step"}
+        return {**found, "slope": self.slope, "scale of rewards": self.scale}
+
     def _facts(self) -> dict[str, Any]:
         return {
             "axes": cards.axes_text(self.axes),

@@ -77,6 +77,9 @@ class RandomizedQ(QLearner):
         core["rates_seed"] = seeds.derive_seed(self.seed, "learning rates")
         self.begin(first_boxes(self, core))
 
+    def _status(self) -> dict[str, Any]:
+        return {**super()._status(), "bonus": "none", "copies": self.copies}
+
     def _facts(self) -> dict[str, Any]:
         return {**super()._facts(), "bonus": "none", "copies": self.copies}
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.base.status import Status, plain
+from zooming.agents.base.status import plain
 from zooming.agents.tables.core import TIES
 from zooming.agents.tables.q_learner import QLearner
 from zooming.agents.tables.split_options import first_boxes, split_core, take_split_options
@@ -285,34 +285,23 @@ class SinglePartitionQ(QLearner):
         )  # fmt: skip
         return self.axes.shaped_action(action)
 
-    def status(self) -> Status:
+    def _status(self) -> dict[str, Any]:
         """Return the progress of the search.
 
-        Returns
-        -------
-        Status
-            A dictionary. "training episodes" and "evaluation episodes" so far. "best mean": mean
-            return of the copy's evaluations, NaN before the first are done. "copies": how often the
-            table was copied. "temperature" and "growth" as they are now.
-
-        Examples
-        --------
-        >>> import gymnasium as gym, zooming
-        >>> agent = zooming.SinglePartitionQ(gym.make("zooming/Oil-v0"), evaluations=3, seed=0)
-        >>> history = agent.learn(3 + 10 * (1 + 3))
-        >>> agent.status()["training episodes"], agent.status()["evaluation episodes"]
-        (10, 33)
+        "best mean": mean return of the copy's evaluations, NaN before the first are done. "copies":
+        how often the table was copied. "temperature" and "growth" as they are now.
         """
         now = self.table.search[0]
         is_training = bool(now["turn"] == 0)  # the last episode, if `is_open`, has not been counted
-        return Status({
+        return {
+            **super()._status(),
             "training episodes": int(now["n_trained"] + (now["is_open"] and is_training)),
             "evaluation episodes": int(now["n_evaluated"] + (now["is_open"] and not is_training)),
             "best mean": float(now["best"]) if np.isfinite(now["best"]) else math.nan,
             "copies": int(now["n_copies"]),
             "temperature": float(now["temperature"]),
             "growth": float(now["growth"]),
-        })  # fmt: skip
+        }
 
     def _facts(self) -> dict[str, Any]:
         found = self.status()

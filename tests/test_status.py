@@ -1,0 +1,83 @@
+"""The status and the parameters of every agent."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from zooming import metrics
+from zooming.agents.base.status import Status
+from zooming.agents.files import registry
+from zooming.agents.files.registry import find_class
+from zooming.kernels import IS_JIT_DISABLED
+
+OPTIONS = {"MetricQ": {"metric": metrics.LInf(5)}, "NetQ": {"episodes": 100}}
+SLOW = {"Planner", "Auto"} if IS_JIT_DISABLED else set()  # without compilation
+KINDS = [name for name in registry.HOMES if name != "Portfolio" and name not in SLOW]
+
+
+def make(kind, **options):
+    env = gym.make("zooming/Ambulance-v0", arrivals="uniform")
+    return find_class(kind)(env, seed=3, **OPTIONS.get(kind, {}), **options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_status_of_every_agent_prints_and_is_a_table_in_a_notebook(kind):
+    agent = make(kind)
+    agent.learn(12)
+    status = agent.status()
+    assert isinstance(status, Status)
+    assert status["episodes"] == 12
+    assert status["bytes"] == agent.nbytes
+    assert status["horizon"] in (5, "5 steps")
+    assert status["warnings"] == []
+    assert "episodes: 12\n" in str(status)
+    assert "<table" in status._repr_html_()
+    if kind in ("AdaptiveQ", "TreeQ", "NetQ", "MetricQ"):
+        assert status["balls"] == agent.n_balls
+
+
+def test_the_status_tells_of_a_rule_of_clipped_rewards_and_of_a_short_horizon():
+    env = gym.make("zooming/Ambulance-v0", arrivals="uniform")
+    agent = zooming.AdaptiveQ(env, horizon=3, reward_range=(0.0, 0.5), rewards="clip", seed=0)
+    with pytest.warns(UserWarning, match="clipped"):
+        agent.warm_start(lambda step, state: state, episodes=40)
+    status = agent.status()
+    assert status["rule"]["plays"] in ("the rule", "the agent")
+    assert status["rewards clipped"] == agent.n_clipped > 0
+    assert "leave out horizon=" in status["warnings"][0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_parameters_of_every_agent_make_an_equal_agent_that_has_learned_nothing(kind):
+    agent = make(kind, horizon=3)
+    agent.learn(10)
+    again = type(agent)(agent.env, **agent.get_params())
+    assert again.n_episodes == 0
+    assert again.get_params().keys() == agent.get_params().keys()
+    assert repr(again.get_params()) == repr(agent.get_params())
+    assert (again.learn(10).returns == make(kind, horizon=3).learn(10).returns).all()
+
+
+def test_parameters_may_be_objects_that_no_file_can_hold():
+    class Mine(zooming.bonuses.Scaled):
+        """A bonus of the user's own."""
+
+    bonus, env = Mine(0.3), gym.make("zooming/Oil-v0")
+    agent = zooming.AdaptiveQ(env, bonus=bonus, seed=0)
+    assert agent.get_params()["bonus"] is bonus
+    with pytest.raises(zooming.ConfigurationError, match="bonus of your own"):
+        agent.check_savable()
+    lazy = zooming.MetricQ(env, metrics.LInf(5), lazy=True, seed=0)
+    assert zooming.MetricQ(env, **lazy.get_params()).lazy
+
+
+def test_the_parameters_of_a_portfolio_are_agents_that_have_learned_nothing():
+    env = gym.make("zooming/Oil-v0")
+    agent = zooming.Portfolio(
+        [zooming.AdaptiveQ(env, seed=1), zooming.NetQ(env, spacing=0.5, seed=2)], seed=0
+    )
+    returns = agent.learn(20).returns
+    again = zooming.Portfolio(**agent.get_params())
+    assert [one.n_episodes for one in again.agents] == [0, 0]
+    assert np.array_equal(again.learn(20).returns, returns)
