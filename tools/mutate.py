@@ -75,21 +75,10 @@ _PLAIN = dict.fromkeys(
 _FILES = dict.fromkeys(
     (f"tests/test_{name}.py" for name in ("files", "checkpoints", "clipping")), _ALL
 )
-_PLANNER = (
-    "*cells.py",
-    "condensing.py",
-    "exogenous.py",
-    "exploring.py",
-    "grids.py",
-    "plan*.py",
-    "smoothing.py",
-    "step_models.py",
-    "trends.py",
-)
 ROOMS = (
     Room(
         "kernels",
-        ("src/zooming/kernels/*/*.py",),
+        tuple(f"src/zooming/kernels/{room}/*.py" for room in ("balls", "boxes", "loop", "solve")),
         {
             **_PLAIN,
             "tests/test_heuristics.py": "plain",
@@ -101,28 +90,17 @@ ROOMS = (
             "tests/test_bad_input.py": "kernels",
         },
         # The first four speak to the compiler and to the addresses of compiled functions.
-        left_out=(
-            "numba_parts.py",
-            "jit.py",
-            "crossing.py",
-            "records.py",
-            "__init__.py",
-            *_PLANNER,
-        ),
+        left_out=("numba_parts.py", "jit.py", "crossing.py", "records.py", "__init__.py"),
     ),
     Room(
         "partitions",
         ("src/zooming/partitions/*.py",),
         {**_PLAIN, **_FILES, "tests/test_view.py": "plain"},
-        left_out=("cuts.py", *_PLANNER),  # sections for plots are tested with them
+        left_out=("cells.py", "cuts.py"),  # sections for plots are tested with them
     ),
     Room(
         "planner",
-        tuple(
-            f"src/zooming/{place}/{name}"
-            for place in ("kernels", "partitions")
-            for name in _PLANNER
-        ),
+        ("src/zooming/kernels/plans/*.py", "src/zooming/partitions/cells.py"),
         dict.fromkeys(("tests/test_planner.py", "tests/test_cells.py"), "plain"),
     ),
     Room(
