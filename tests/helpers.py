@@ -24,6 +24,7 @@ __all__ = [
     "same_history",
     "stock",
     "stock_env",
+    "words",
 ]
 
 AGENTS = {
@@ -98,6 +99,11 @@ def box(*bounds, dtype=np.float64):
     """Return a Box with (low, high) per axis."""
     low, high = np.array(bounds, dtype).T
     return gym.spaces.Box(low, high, dtype=dtype)
+
+
+def words(text):
+    """Return the words of a command line."""
+    return text.split()
 
 
 def same_history(one, other):

@@ -586,7 +586,7 @@ def many_axes(n_state, n_action=2):
 @pytest.mark.parametrize("kind", [zooming.Auto, zooming.Planner])
 def test_many_axes_are_said_at_construction_and_cost_no_more_than_eight(kind):
     kind(many_axes(6), horizon=2, seed=0)  # no warning
-    for n_state in (7, 8, 11, 40):
+    for n_state in (7, 11, 40) if kind is zooming.Planner else (11,):
         message = (
             rf"Chance: {n_state + 2} axes are many .* at most 6,561 cells, .* about 2 ms\. Give"
         )

@@ -11,6 +11,7 @@ import gymnasium as gym
 import pytest
 
 import zooming
+from helpers import words
 from zooming.app import cli
 from zooming.lab.study.problems import agents_named
 from zooming.lab.study.run_command import numbers_from
@@ -124,11 +125,7 @@ def test_what_was_begun_and_came_to_nothing_is_checked_again(tmp_path, capsys):
     with pytest.raises(SystemExit, match="reward_range"):
         cli.main(
             [
-                "run",
-                "oil-laplace-1",
-                "--agents",
-                "random:reward_range=3",
-                "--out",
+                *words("run oil-laplace-1 --agents random:reward_range=3 --out"),
                 str(tmp_path / "study"),
             ]
         )
@@ -137,14 +134,7 @@ def test_what_was_begun_and_came_to_nothing_is_checked_again(tmp_path, capsys):
 
 def test_an_error_of_a_run_names_its_agent_and_how_a_study_takes_options(tmp_path):
     arguments = [
-        "run",
-        "Pendulum-v1",
-        "--agents",
-        "net-q:spacing=0.5",
-        "--episodes",
-        "2",
-        "--seeds",
-        "1",
+        *words("run Pendulum-v1 --agents net-q:spacing=0.5 --episodes 2 --seeds 1"),
         "--workers",
         "1",
     ]

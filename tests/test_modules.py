@@ -11,6 +11,7 @@ import gymnasium as gym
 import pytest
 
 import zooming
+from helpers import words
 from zooming.agents.files import container as files
 from zooming.app import cli
 from zooming.lab.report.collect import collect
@@ -136,29 +137,15 @@ def test_an_installed_module_is_tuned(shop, monkeypatch):
     (shop / "shop.py").rename(shop / "installed" / "shop.py")
     monkeypatch.syspath_prepend(shop / "installed")
     arguments = [
-        "--agents",
-        "adaptive-q",
-        "--values",
-        "0.1",
-        "1",
-        "--episodes",
-        "4",
-        "--seeds",
-        "2",
+        *words("--agents adaptive-q --values 0.1 1 --episodes 4 --seeds 2"),
         "--evaluation-seeds",
         "2",
     ]
     cli.main(
         [
-            "tune",
-            "shop:Shop-v0",
-            "--set",
-            "price=0.4",
+            *words("tune shop:Shop-v0 --set price=0.4"),
             *arguments,
-            "--workers",
-            "1",
-            "--out",
-            "tuning",
+            *words("--workers 1 --out tuning"),
         ]
     )
     (found,) = json.loads((shop / "tuning" / "tuned.json").read_text())

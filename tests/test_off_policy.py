@@ -50,15 +50,14 @@ def test_every_method_finds_the_value_of_the_rule_and_says_what_it_rests_on(log,
 def test_intervals_contain_the_value_of_the_logging_rule_at_a_kink(method):
     env, truth = Thermostat(), -0.119
     rule = env.rule.act
-    for seed in range(2):
-        options = {"noise": 0.1, "epsilon": 0.05, "propensities": True, "seed": seed}
-        log = zooming.record(env, rule, 600, horizon=3, **options)
-        found = zooming.evaluate_on(
-            log, rule, env=env, horizon=3, method=method, propensity="propensity", resamples=20
-        )
-        low, high = found.interval
-        assert low < truth < high
-        assert high - low < 0.3
+    options = {"noise": 0.1, "epsilon": 0.05, "propensities": True, "seed": 0}
+    log = zooming.record(env, rule, 600, horizon=3, **options)
+    found = zooming.evaluate_on(
+        log, rule, env=env, horizon=3, method=method, propensity="propensity", resamples=20
+    )
+    low, high = found.interval
+    assert low < truth < high
+    assert high - low < 0.3
 
 
 def test_there_is_no_answer_if_kinks_add_up_over_many_steps(monkeypatch):

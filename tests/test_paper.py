@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import zooming
+from helpers import words
 from zooming.app import cli
 from zooming.lab.paper import claims, fineness
 from zooming.lab.paper import claims as quantities
@@ -37,20 +38,7 @@ from zooming.plots.curve_data import Runs
 def folder(tmp_path_factory):
     """A reproduction of figure 1, small."""
     folder = tmp_path_factory.mktemp("paper") / "reproduction"
-    cli.main(
-        [
-            "reproduce",
-            "1",
-            "--seeds",
-            "3",
-            "--episodes",
-            "80",
-            "--workers",
-            "1",
-            "--out",
-            str(folder),
-        ]
-    )
+    cli.main([*words("reproduce 1 --seeds 3 --episodes 80 --workers 1 --out"), str(folder)])
     return folder
 
 
@@ -438,20 +426,7 @@ def test_reproduce_draws_finds_and_is_then_a_no_op(folder, capsys):
     assert set(found["expected_regret"]) == set(found["regret"])
     assert [scale for scale, *_ in found["scores"]["net"]] == list(SCALES)
     before = picture.stat().st_mtime_ns
-    cli.main(
-        [
-            "reproduce",
-            "1",
-            "--seeds",
-            "3",
-            "--episodes",
-            "80",
-            "--workers",
-            "1",
-            "--out",
-            str(folder),
-        ]
-    )
+    cli.main([*words("reproduce 1 --seeds 3 --episodes 80 --workers 1 --out"), str(folder)])
     shown = " ".join(capsys.readouterr().out.split())
     assert picture.stat().st_mtime_ns == before
     assert found["verdicts"][0]["sentence"][:40] in shown

@@ -358,7 +358,7 @@ def test_an_interrupt_at_any_line_loses_no_return_and_counts_none_twice(prepare,
 
 def test_an_interrupt_between_blocks_leaves_a_run_of_so_many_episodes():
     n_lines, stopped_at = 0, set()
-    for k in itertools.count(1, 5):
+    for k in itertools.count(1, 13):  # every line of `settle` is tried above
         agent, expected = boxes(oil()), boxes(oil())
         agent.learn(8)
         # An agent that learns in Python may learn a transition twice: `replay` is not among these.
@@ -370,7 +370,7 @@ def test_an_interrupt_between_blocks_leaves_a_run_of_so_many_episodes():
         agent.learn(20 - agent.n_episodes)
         expected.learn(20)
         assert knowledge(agent) == knowledge(expected), k
-    assert n_lines > 30
+    assert n_lines > 12
     assert {8, 14} < stopped_at
 
 

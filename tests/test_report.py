@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import zooming
+from helpers import words
 from zooming.agents.base import seeds
 from zooming.app import cli
 from zooming.lab.report import collect as findings
@@ -270,14 +271,7 @@ def test_an_agent_with_too_many_balls_is_not_replayed_and_others_are(tmp_path):
 def test_a_tuning_has_a_page_too(tmp_path):
     out, problems = tmp_path / "tuning", ["oil-laplace-1", "ambulance-beta-1"]
     arguments = [
-        "--agents",
-        "adaptive-q",
-        "--episodes",
-        "30",
-        "--seeds",
-        "2",
-        "--workers",
-        "1",
+        *words("--agents adaptive-q --episodes 30 --seeds 2 --workers 1"),
         "--evaluation-seeds",
         "3",
     ]

@@ -19,6 +19,7 @@ import pytest
 from rich.console import Console
 
 import zooming
+from helpers import words
 from zooming.agents.base import seeds
 from zooming.app import cli
 from zooming.lab.study import engines
@@ -36,14 +37,8 @@ from zooming.lab.study.study import progress_line
 from zooming.lab.tune import tune
 
 ARGUMENTS = [
-    "run",
-    "oil-laplace-1",
-    "--agents",
-    "adaptive-q,net-q:spacing=0.25",
-    "--episodes",
-    "10000",
-    "--seeds",
-    "20",
+    *words("run oil-laplace-1 --agents adaptive-q,net-q:spacing=0.25 --episodes"),
+    *words("10000 --seeds 20"),
 ]
 
 
@@ -146,16 +141,7 @@ def test_told_to_stop_it_keeps_what_is_done_and_says_how_to_continue(tmp_path):
 @pytest.mark.process
 def test_a_search_told_to_stop_says_how_to_continue(tmp_path):
     arguments = [
-        "tune",
-        "oil-laplace-1",
-        "--method",
-        "optuna",
-        "--values",
-        "0.01",
-        "5",
-        "--trials",
-        "500",
-        "--seeds",
+        *words("tune oil-laplace-1 --method optuna --values 0.01 5 --trials 500 --seeds"),
         "5",
     ]
     process = command(tmp_path / "tuning", "--episodes", "20000", arguments=arguments)
@@ -408,19 +394,8 @@ def test_a_configuration_that_came_to_nothing_is_no_obstacle(tmp_path):
         bad.run(tmp_path / "study", workers=1)
     cli.main(
         [
-            "run",
-            "MountainCarContinuous-v0",
-            "--set",
-            "max_episode_steps=5",
-            "--agents",
-            "random:reward_range=(-1,100)",
-            "--episodes",
-            "3",
-            "--seeds",
-            "2",
-            "--workers",
-            "1",
-            "--out",
+            *words("run MountainCarContinuous-v0 --set max_episode_steps=5 --agents"),
+            *words("random:reward_range=(-1,100) --episodes 3 --seeds 2 --workers 1 --out"),
             str(tmp_path / "study"),
         ]
     )
@@ -545,17 +520,8 @@ def test_names_settings_and_any_gymnasium_id():
 def test_the_command_prints_the_table_and_warns_about_few_seeds(tmp_path, capsys):
     cli.main(
         [
-            "run",
-            "oil-laplace-1",
-            "--agents",
-            "adaptive-q,random",
-            "--episodes",
-            "50",
-            "--seeds",
-            "2",
-            "--workers",
-            "1",
-            "--out",
+            *words("run oil-laplace-1 --agents adaptive-q,random --episodes 50 --seeds 2"),
+            *words("--workers 1 --out"),
             str(tmp_path / "study"),
         ]
     )
@@ -582,13 +548,7 @@ def test_the_command_prints_the_table_and_warns_about_few_seeds(tmp_path, capsys
 
 def test_one_seed_has_a_regret_without_an_interval(tmp_path, capsys):
     arguments = [
-        "--agents",
-        "adaptive-q",
-        "--episodes",
-        "50",
-        "--seeds",
-        "1",
-        "--out",
+        *words("--agents adaptive-q --episodes 50 --seeds 1 --out"),
         str(tmp_path / "study"),
     ]
     cli.main(["run", "oil-laplace-1", *arguments])
@@ -808,22 +768,8 @@ def test_bad_tuning_is_refused(options, message, tmp_path):
 def test_the_command_tunes_and_prints_what_it_cost(tmp_path, capsys):
     cli.main(
         [
-            "tune",
-            "oil-laplace-1",
-            "--agents",
-            "adaptive-q",
-            "--values",
-            "0.1",
-            "1.0",
-            "--episodes",
-            "50",
-            "--seeds",
-            "2",
-            "--evaluation-seeds",
-            "2",
-            "--workers",
-            "1",
-            "--out",
+            *words("tune oil-laplace-1 --agents adaptive-q --values 0.1 1.0 --episodes 50"),
+            *words("--seeds 2 --evaluation-seeds 2 --workers 1 --out"),
             str(tmp_path / "tuning"),
         ]
     )
