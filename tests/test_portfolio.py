@@ -230,6 +230,48 @@ def test_episodes_side_by_side_are_refused_by_name():
 
 
 @pytest.mark.plain
+def test_an_episode_may_be_learned_after_it_was_played():
+    late, early = oil_pair(), oil_pair()
+    path = (0.1, 0.3, 0.3, 0.6, 0.2, 0.9)
+    for _ in range(3):
+        for step in range(5):
+            act(late, step, path[step])
+        for step in range(5):
+            update(late, step, path[step], path[step + 1])
+            act(early, step, path[step])
+            update(early, step, path[step], path[step + 1])
+    assert late.n_episodes == early.n_episodes
+    assert (late.trend.windows == early.trend.windows).all()
+    for step in range(3):
+        act(late, step, path[step])
+    update(late, 0, 0.1, 0.3)
+    before = knowledge(late)
+    for refused in (
+        lambda: update(late, 0, 0.1, 0.3),  # learned already
+        lambda: update(late, 1, 0.3, 0.5),  # the episode went on with 0.3
+        lambda: update(late, 2, 0.4, 0.6),
+        lambda: update(late, 3, 0.6, 0.2),  # nobody acted there
+    ):
+        with pytest.raises(zooming.ConfigurationError, match="one agent plays one episode at a"):
+            refused()
+    assert knowledge(late) == before
+    update(late, 1, 0.3, 0.3)
+    update(late, 2, 0.3, 0.6)
+    act(late, 3, 0.6)
+
+
+@pytest.mark.plain
+def test_a_state_that_was_rounded_to_float32_is_the_same_state():
+    agent = oil_pair()
+    act(agent, 0, 0.1)
+    update(agent, 0, np.float32(0.1), 0.4)
+    act(agent, 1, np.float32(0.4))
+    update(agent, 1, 0.4, 0.7)
+    with pytest.raises(zooming.ConfigurationError, match="the episode is at step 2 with"):
+        act(agent, 2, 0.70001)
+
+
+@pytest.mark.plain
 def test_what_one_episode_can_contain_is_accepted():
     agent = oil_pair()
     n = agent.n_episodes

@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +27,6 @@ from zooming.errors import CheckpointError, ConfigurationError
 from zooming.kernels.loop.crossing import Crossing
 from zooming.spaces.masks import has_mask
 from zooming.validation import check_int, count_noun, short_repr
-
-if TYPE_CHECKING:
-    from zooming.agents.base.agent import Agent
-
-    pass
 
 
 def check_agents(agents: Any) -> list[Agent]:
@@ -575,7 +570,7 @@ class Portfolio(Delegate):
         is_over = bool(terminated) or step + 1 == self.horizon
         with self.lock:
             if self.counts[IS_OPEN]:
-                order.check_update(self.env_name, step, state)
+                order.check_update(self.env_name, step, state, after, is_over)
             settle(self)
             if step == 0 and not order.waits:  # others play this episode
                 close_episode(self)
