@@ -46,7 +46,7 @@ def evaluate_on(
 ) -> Estimate:
     """Estimate the mean return of a policy from a log that another policy made.
 
-    docs/offline.md describes the methods, and how often their intervals contained the truth.
+    docs/offline.md describes the methods, and where their intervals may miss the truth.
 
     Parameters
     ----------
