@@ -29,7 +29,7 @@ def main(episodes: int = 2_000, seeds: int = 20) -> None:
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
     plots.learning_curves(runs, axes[0])
     plots.regret(runs, axes[1])
-    plots.memory_against_regret(runs, axes[2])
+    plots.partition_sizes(runs, axes[2])
     figure.savefig(OUT, dpi=100)
     print(f"Figure: {OUT}")
 

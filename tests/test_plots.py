@@ -451,7 +451,7 @@ def test_the_points_of_a_metric_have_their_names():
     pairs = metrics.Pairs(["cat", "dog"], 3, lambda one, other: float(one != other))
     env = Boxes(gym.spaces.Discrete(2), gym.spaces.Discrete(3))
     agents = [zooming.MetricQ(env, metric, horizon=1, seed=0) for metric in (words, pairs)]
-    for ax in [draw for agent in agents for draw in (plots.policy(agent), agent.balls(0).plot())]:
+    for ax in map(plots.policy, agents):
         assert [label.get_text() for label in ax.get_xticklabels()] == ["cat", "dog"]
         assert [label.get_text() for label in ax.get_yticklabels()] == ["0", "1", "2"]
 
@@ -622,30 +622,6 @@ def test_regret_that_noise_makes_negative_is_drawn_without_an_exponent():
     ax.figure.canvas.draw()
 
 
-def test_memory_against_regret_has_a_point_per_seed_and_their_mean():
-    ours = plots.Runs(
-        np.array([1, 10]),
-        np.array([[1.0, 5.0], [2.0, 7.0]]),
-        np.array([[1, 40], [1, 60]]),
-        np.array([1, 3]),
-        1.0,
-    )
-    theirs = plots.Runs(ours.episode, ours.total_return, 10 * ours.n_balls, ours.nbytes, 1.0)
-    ax = plots.memory_against_regret({"ours": ours, "theirs": theirs})
-    assert (ax.lines[0].get_xdata().tolist(), ax.lines[0].get_ydata().tolist()) == (
-        [40, 60],
-        [5.0, 3.0],
-    )
-    assert (ax.lines[1].get_xdata().tolist(), ax.lines[1].get_ydata().tolist()) == ([50], [4.0])
-    assert ax.get_xscale() == "log"
-    assert texts(ax) == ["ours", "theirs"]
-    assert plots.memory_against_regret({"ours": ours}, in_bytes=True).get_xlabel() == "bytes"
-    with pytest.raises(zooming.ConfigurationError, match="at least one"):
-        plots.memory_against_regret({})
-    with pytest.raises(zooming.ConfigurationError, match="optimum"):
-        plots.memory_against_regret({"ours": plots.Runs.of_returns([[1.0]])})
-
-
 def test_partition_sizes_are_the_mean_number_of_balls_after_each_episode():
     histories = [
         zooming.History(np.zeros(3), np.array(balls)) for balls in ([5, 8, 20], [5, 14, 20])
@@ -686,7 +662,7 @@ def test_a_study_can_be_drawn_from_its_folder(tmp_path):
         assert row.regret.mean == pytest.approx(ours.regret[:, -1].mean())
         assert row.n_balls == ours.n_balls[:, -1].mean()
         assert row.nbytes == ours.nbytes.mean()
-    for draw in (plots.learning_curves, plots.regret, plots.memory_against_regret):
+    for draw in (plots.learning_curves, plots.regret, plots.partition_sizes):
         draw(runs).figure.canvas.draw()
     with pytest.raises(
         zooming.ConfigurationError, match="choose one of the study's, oil-laplace-1"
@@ -757,73 +733,6 @@ def test_a_given_axes_gets_the_same_look_as_a_new_one(agent):
         assert [s.get_visible() for s in made.spines.values()] == [
             s.get_visible() for s in given.spines.values()
         ]
-
-
-# --- balls of a metric ----------------------------------------------------------------------------
-
-
-def test_balls_are_drawn_by_their_domains_with_a_line_wherever_one_ends():
-    env = Boxes(gym.spaces.Discrete(3), gym.spaces.Discrete(4))
-    agent = zooming.MetricQ(
-        env, metrics.Product(metrics.Discrete(), metrics.Discrete()), horizon=2, seed=0
-    )
-    agent.update(0, 1, 2, 0.25, 0)
-    found = agent.balls(0)
-    assert [
-        found.owner[x, a] == found.owner[y, b] for x, a, y, b in [(0, 0, 0, 1), (1, 2, 1, 2)]
-    ] == [False, True]
-    ax = found.plot(state_names=["low", "mid", "high"])
-    image, lines = ax.collections[0], ax.collections[1]
-    expected = [[agent.q_value(0, x, a) for x in range(3)] for a in range(4)]
-    assert np.array_equal(np.asarray(image.get_array()).reshape(4, 3), expected)
-    n_different = (found.owner[1:] != found.owner[:-1]).sum() + (
-        found.owner[:, 1:] != found.owner[:, :-1]
-    ).sum()
-    assert len(lines.get_segments()) == n_different == 17
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["low", "mid", "high"]
-    assert ax.get_title() == "step 0: 12 balls"
-    with pytest.raises(zooming.ConfigurationError, match="2 names for 3 points"):
-        plots.balls(found, state_names=["a", "b"])
-    with pytest.raises(
-        zooming.ConfigurationError, match=r"a MetricQ is not what MetricQ\.balls gives"
-    ):
-        plots.balls(agent)
-    with pytest.raises(
-        zooming.ConfigurationError, match=r"a MetricQ is not a partition; .* agent.partition\(0\)"
-    ):
-        plots.partition(agent)
-
-
-def test_balls_of_a_box_are_drawn_over_the_optimum():
-    env = gym.make("zooming/Oil-v0")
-    agent = zooming.MetricQ(env, metrics.L2(9), seed=0)
-    agent.learn(50)
-    ax = plots.balls(agent.balls(1), optimal=zooming.solve(env, 20))
-    assert ax.get_title().endswith("balls over Q*")
-    assert (ax.get_xlim()[0], ax.get_ylim()[1]) == (
-        -1 / 16,
-        1 + 1 / 16,
-    )  # half a cell of the net beyond its ends
-    wide = zooming.MetricQ(gym.make("zooming/Oil-v0", dims=2), metrics.LInf(3), seed=0)
-    found = wide.balls(0)
-    ax = plots.balls(found, axes=("state[1]", "action[0]"), at={"state[0]": 0.9, "action[1]": 0.1})
-    assert (
-        ax.get_title() == "step 0: 1 ball, a slice through 1\ncut at state[0] = 1, action[1] = 0"
-    )  # the nearest points
-
-
-def test_a_slice_of_balls_shows_the_owners_of_its_pairs():
-    agent = zooming.MetricQ(gym.make("zooming/Oil-v0", dims=2), metrics.LInf(5), seed=0)
-    agent.learn(300)
-    found = agent.balls(1)
-    busiest = np.lexsort((found.depth, found.n_visits))[-1]
-    state, action = found.state[busiest], found.action[busiest]
-    ax = found.plot(axes=("action[1]", "state[0]"))
-    assert f"cut at state[1] = {state[1]:.3g}, action[0] = {action[0]:.3g}" in ax.get_title()
-    drawn = np.asarray(ax.collections[0].get_array()).reshape(5, 5)
-    ends = np.linspace(0, 1, 5)
-    expected = [[agent.q_value(1, [x, state[1]], [action[0], a]) for a in ends] for x in ends]
-    assert drawn == pytest.approx(np.array(expected))
 
 
 def test_a_policy_plot_of_no_agent_is_refused():

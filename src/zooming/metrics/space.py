@@ -19,7 +19,6 @@ from zooming.metrics.pairs import Pairs, Product
 from zooming.metrics.sides import Metric, Side
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import as_numbers
-from zooming.upper import UpperMethod
 from zooming.validation import Floats
 
 
@@ -86,8 +85,6 @@ class Balls:
             f"{self.radius.max():g}, "
             f"q_value {self.q_value.min():.3f} to {self.q_value.max():.3f})"
         )
-
-    plot = UpperMethod()
 
 
 MOST_PAIRS = 2**28  # entries of `owner`, which then takes a gigabyte

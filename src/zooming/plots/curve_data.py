@@ -79,15 +79,6 @@ class Runs:
             One per seed and all of the same length, as `zooming.learn_many` returns them.
         optimum : float or Optimal, optional
             The optimal return.
-
-        Returns
-        -------
-        Runs
-
-        Raises
-        ------
-        ConfigurationError
-            If there is no history, or histories differ in length or have no episodes.
         """
         if isinstance(histories, History) or not all(
             isinstance(history, History) for history in histories
@@ -126,15 +117,6 @@ class Runs:
             Finite returns.
         optimum : float, optional
             The optimal return.
-
-        Returns
-        -------
-        Runs
-
-        Raises
-        ------
-        ConfigurationError
-            If the returns are empty, not finite, or not of this shape.
         """
         values = np.atleast_2d(np.asarray(returns, np.float64))
         if values.ndim != 2 or not values.size or not np.isfinite(values).all():
@@ -182,15 +164,6 @@ class Runs:
         ----------
         expected : bool
             Whether to return only the runs with exact policy values, and to include these values.
-
-        Returns
-        -------
-        list of Regret
-
-        Raises
-        ------
-        ConfigurationError
-            If the optimum is not known, or `expected` is set and there are no policy values.
         """
         optimum, error = self._solved()
         every, known = np.arange(self.episode[-1] + 1), np.concatenate([[0], self.episode])

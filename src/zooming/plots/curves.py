@@ -107,18 +107,16 @@ def label_episodes(ax: Any, named: Mapping[str, Runs], widths: Sequence[int]) ->
     ax.set_xlabel(f"episode (means over {about}{int(np.median(widths)):,} episodes)")
 
 
-def draw_legend(ax: Any, n_seeds: list[int], where: str, *, bars: bool = False) -> None:
+def draw_legend(ax: Any, n_seeds: list[int], where: str) -> None:
     """Draw the legend, if a line has a label.
 
-    With several seeds, its title explains the 95 % bands. A plot without bands or bars calls
+    With several seeds, its title explains the 95 % bands. A plot without bands calls
     `ax.legend` instead.
     """
     if not ax.get_legend_handles_labels()[1]:
         return
     seeds = f"{n_seeds[0]}" if len(set(n_seeds)) == 1 else f"{min(n_seeds)} to {max(n_seeds)}"
-    title = (
-        f"mean and 95 % {'bars' if bars else 'band'}, {seeds} seeds" if max(n_seeds) > 1 else None
-    )
+    title = f"mean and 95 % band, {seeds} seeds" if max(n_seeds) > 1 else None
     legend = ax.legend(loc=where, title=title, alignment="left")
     legend.get_title().set_color(GRAY)
 
@@ -150,25 +148,11 @@ def learning_curves(
 
     Parameters
     ----------
-    groups : dict of runs, or runs
-        The runs of each agent, by label: histories of several seeds, returns of shape
-        [n_seeds, n_episodes], or `Runs`. The runs of a single agent need no label.
-    ax : Axes, optional
-        The Axes to draw on. By default a new one.
     optimum : float or Optimal, optional
         The optimal return, drawn as a horizontal line. By default that of the first `Runs` that
         has one.
     n_bins : int
         The number of bins of episodes over which returns are averaged.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    ConfigurationError
-        If there are no runs, `n_bins` is below 1, or runs of one agent differ in length.
 
     Examples
     --------
@@ -199,17 +183,7 @@ def learning_curves(
 
 
 def plot_history(history: History, ax: Any = None, **options: Any) -> Any:
-    """Draw the learning curve of one run. It is the method `plot` of a history.
-
-    Parameters
-    ----------
-    history : History
-        The result of `learn`, with at least one episode.
-    ax : Axes, optional
-        The matplotlib Axes to draw on. By default a new one.
-    **options
-        `optimum` and `n_bins` of `plots.learning_curves`.
-    """
+    """Draw the learning curve of one run. It is the method `plot` of a history."""
     return learning_curves([history], ax, **options)
 
 
@@ -228,26 +202,8 @@ def distance_to_optimum(
 
     Parameters
     ----------
-    groups : dict of runs, or runs
-        The runs of each agent, by label: histories of several seeds, returns of shape
-        [n_seeds, n_episodes], or `Runs`. The runs of a single agent need no label.
-    ax : Axes, optional
-        The Axes to draw on. By default a new one.
-    optimum : float or Optimal, optional
-        The optimal return. By default that of each `Runs`.
     expected : bool
         Whether to draw the exact values of the policies at their checkpoints instead of returns.
-    n_bins : int
-        The number of bins of episodes over which returns are averaged.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    ConfigurationError
-        If the optimum is not known, or `expected` is set and the policies have no exact values.
 
     Examples
     --------

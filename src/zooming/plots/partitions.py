@@ -43,8 +43,6 @@ def partition(
     ----------
     balls : Partition
         The partition of one step, from `agent.partition`.
-    ax : Axes, optional
-        The Axes to draw on. By default a new one.
     optimal : Optimal, optional
         The result of `zooming.solve`. If given, the borders of the balls are drawn over Q*. A good
         partition is fine where Q* is high.
@@ -64,10 +62,6 @@ def partition(
         The values at the two ends of the colormap.
     n : int
         Q* is evaluated on n x n points.
-
-    Returns
-    -------
-    Axes
 
     Raises
     ------

@@ -153,25 +153,8 @@ def have_visits(
 ) -> NDArray[np.bool_] | None:
     """Return for each drawn state whether the agent has visited a state near it at a step.
 
-    On a discrete axis, only the value itself is near.
-
-    Parameters
-    ----------
-    agent : Agent
-        The agent.
-    step : int
-        The step, from 0.
-    cut : Cut
-        The drawn axes, and the values of the others.
-    places : list of array
-        The states along each drawn axis. The result has all combinations, first axis slowest.
-    ends : list of (float, float)
-        The first and the last value of each drawn axis.
-
-    Returns
-    -------
-    array of bool or None
-        None if the agent does not know where it has been, or has not been anywhere.
+    The states are all combinations of `places`, first axis slowest. On a discrete axis, only the
+    value itself is near. None if the agent does not know where it has been, or was nowhere.
     """
     found = _sampled_states(agent, step)
     low, high, visits = _visited_boxes(agent, step, cut) if found is None else found

@@ -1,4 +1,4 @@
-"""Plot regret, partition sizes and memory of agents, with 95 % intervals."""
+"""Plot regret and partition sizes of agents, with 95 % intervals."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from zooming.plots.curves import (
     as_runs,
     draw_band,
     draw_legend,
-    half_interval,
     label_groups,
     make_room,
 )
-from zooming.plots.look import COLORS, MARKERS, drawing, format_number, set_integer_ticks
+from zooming.plots.look import drawing, format_number, set_integer_ticks
 
 SCALES = ("log", "linear")
 
@@ -44,8 +43,6 @@ def regret(
     groups : dict of runs, or runs
         The runs of each agent, by label: `Runs`, or one `Regret` per seed. The runs of a single
         agent need no label.
-    ax : Axes, optional
-        The Axes to draw on. By default a new one.
     expected : bool
         Whether to draw expected regret, from the exact values of policies at checkpoints. By
         default regret is realized: it compares returns with the optimum.
@@ -58,10 +55,6 @@ def regret(
         A regret bound, such as
         `functools.partial(zooming.theory.regret_bound, horizon, dimension=2)`. The legend shows its
         value after all episodes. It is not drawn as a line, which would be far above all others.
-
-    Returns
-    -------
-    Axes
 
     Raises
     ------
@@ -126,23 +119,6 @@ def partition_sizes(groups: Mapping[str, Group] | Group, ax: Any = None) -> Any:
 
     Lines are means over the seeds, bands their 95 % intervals.
 
-    Parameters
-    ----------
-    groups : dict of runs, or runs
-        The runs of each agent, by label: histories of several seeds, returns of shape
-        [n_seeds, n_episodes], or `Runs`. The runs of a single agent need no label.
-    ax : Axes, optional
-        The Axes to draw on. By default a new one.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    ConfigurationError
-        If there are no runs, or runs of one agent differ in length.
-
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -161,85 +137,6 @@ def partition_sizes(groups: Mapping[str, Group] | Group, ax: Any = None) -> Any:
         ax.set_ylim(bottom=0)
         ax.set(xlabel="episode", ylabel="active balls, all steps together")
         draw_legend(ax, [runs.n_seeds for runs in named.values()], "best")
-    return ax
-
-
-def memory_against_regret(
-    groups: Mapping[str, Runs], ax: Any = None, *, in_bytes: bool = False
-) -> Any:
-    """Draw the realized regret after all episodes against memory use.
-
-    Each seed is a small marker. The mean is a large marker with bars that show 95 % intervals. Low
-    and left is better: less regret with less memory.
-
-    Parameters
-    ----------
-    groups : dict of Runs
-        The runs of each agent, by label. They need an optimum.
-    ax : Axes, optional
-        The Axes to draw on. By default a new one.
-    in_bytes : bool
-        Whether memory is measured in bytes. By default it is the number of active balls.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    ConfigurationError
-        If there are no runs, or the optimum is not known.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> import gymnasium as gym, zooming
-    >>> history = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", horizon=2), seed=0).learn(3)
-    >>> runs = Runs.of_histories([history], optimum=2.0)
-    >>> memory_against_regret({"A": runs}, Figure().subplots()).lines[0].get_xdata().tolist()
-    [8.0]
-    """
-    if not groups:
-        raise ConfigurationError(
-            "give the runs of at least one agent: {label: plots.Runs.of_histories(histories, "
-            "optimum)}"
-        )
-    with drawing(ax) as ax:
-        memories = []
-        for i, (label, runs) in enumerate(groups.items()):
-            memory = (runs.nbytes if in_bytes else runs.n_balls[:, -1]).astype(np.float64)
-            final, style = (
-                runs.regret[:, -1],
-                {"color": COLORS[i % len(COLORS)], "marker": MARKERS[i % len(MARKERS)]},
-            )
-            ax.plot(
-                memory,
-                final,
-                linestyle="none",
-                markersize=3.5,
-                alpha=0.35,
-                markeredgewidth=0,
-                **style,
-            )
-            ax.errorbar(
-                memory.mean(), final.mean(), xerr=half_interval(memory),
-                yerr=half_interval(final), label=label,
-                markersize=8, capsize=3,
-                markeredgecolor="black", markeredgewidth=0.7, linewidth=1.0, **style,
-            )  # fmt: skip
-            memories.append(memory)
-        x = np.concatenate(memories)
-        if (x > 0).all() and x.max() > 5 * x.min():
-            ax.set_xscale("log")
-        else:
-            set_integer_ticks(ax.xaxis)
-        ax.margins(0.12)
-        ax.set(
-            xlabel="bytes" if in_bytes else "active balls, all steps together",
-            ylabel="realized regret R(K)",
-        )
-        ax.yaxis.set_major_formatter("{x:,.0f}")
-        draw_legend(ax, [runs.n_seeds for runs in groups.values()], "best", bars=True)
     return ax
 
 

@@ -43,11 +43,6 @@ def rules(found: Rules, step: int | None = None, ax: Any = None) -> Any:
     Axes or array of Axes
         An array [action axes, steps] if there are several pictures.
 
-    Raises
-    ------
-    ConfigurationError
-        If the step is not among those explained.
-
     Examples
     --------
     >>> import gymnasium as gym, zooming

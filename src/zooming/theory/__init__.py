@@ -1,9 +1,20 @@
 """The guarantees of the paper as numbers: covering numbers, learning rates, bonuses, regret bounds.
 
-Arguments have the same names everywhere: `horizon` is H, `episodes` is K, `delta` the failure
-probability, `lipschitz` is L, `dimension` and `c` are the d and c of N_r <= c r^-d, `d_max` the
-diameter of the space, `covering` the function r -> N_r. An argument out of range raises a
-ConfigurationError.
+Arguments have the same names everywhere, and are described here alone:
+
+- `horizon` is H, the number of steps of an episode, and `episodes` is K (at least 2 where a
+  formula divides by log K or takes the expected regret);
+- `delta` is the failure probability, in (0, 1), and `epsilon` the largest gap to the optimum, at
+  most H;
+- `lipschitz` is the Lipschitz constant L of Q*, and `d_max` the diameter of the space;
+- `dimension` and `c` are the d and c of N_r <= c r^-d, with c >= d_max^d; `covering` is the
+  function r -> N_r, finite and at least 1;
+- `n_states` and `n_actions` are S and A; `t` is the number of visits of a ball, `depth` its depth
+  l, and `radius` is r;
+- `sides` are the lengths of the sides of a box; for the `metric` "discrete", the number of points
+  of each axis. The other metrics are "linf", "l1" and "l2".
+
+An argument out of range raises a ConfigurationError.
 
 N_r is the least number of cells of diameter at most r that cover the space, and C = c d_max^-d. A
 ball of depth l has radius d_max 2^-l, and the proofs use only these radii. The library's balls are

@@ -48,23 +48,6 @@ def diameter(sides: Sequence[float], metric: str = "linf") -> float:
 
     For "discrete", where the sides count points, it is 1, or 0 for a single point.
 
-    Parameters
-    ----------
-    sides : sequence of float
-        Lengths of the sides; for "discrete", the number of points of each axis.
-    metric : {"linf", "l1", "l2", "discrete"}
-        Metric of the box.
-
-    Returns
-    -------
-    float
-        The largest distance of two points.
-
-    Raises
-    ------
-    ConfigurationError
-        If the metric is unknown, or a side is not positive.
-
     Examples
     --------
     >>> diameter((3, 4), "l2"), diameter((3, 4), "l1"), diameter((3, 4), "linf")
@@ -94,25 +77,6 @@ def covering_number(radius: float, sides: Sequence[float], metric: str = "linf")
     "discrete", where the sides count the points of each axis. It is an upper bound for "l1" and
     "l2": cubes of side r / D and r / sqrt(D), which have diameter r.
 
-    Parameters
-    ----------
-    radius : float
-        The radius r, positive.
-    sides : sequence of float
-        Lengths of the sides; for "discrete", the number of points of each axis.
-    metric : {"linf", "l1", "l2", "discrete"}
-        Metric of the box.
-
-    Returns
-    -------
-    int
-        The number of cells.
-
-    Raises
-    ------
-    ConfigurationError
-        If the metric is unknown, or the radius or a side is not positive.
-
     Examples
     --------
     >>> covering_number(0.25, (1, 1)), covering_number(0.4, (1, 2))
@@ -134,25 +98,6 @@ def packing_number(radius: float, sides: Sequence[float], metric: str = "linf") 
     It is exact for the metrics for which `covering_number` is exact, and otherwise an upper bound.
     A cell of diameter below r contains at most one of the points, so their number is at most the
     number of cells. Under "linf" a grid attains it.
-
-    Parameters
-    ----------
-    radius : float
-        The radius r, positive.
-    sides : sequence of float
-        Lengths of the sides; for "discrete", the number of points of each axis.
-    metric : {"linf", "l1", "l2", "discrete"}
-        Metric of the box.
-
-    Returns
-    -------
-    int
-        The number of points.
-
-    Raises
-    ------
-    ConfigurationError
-        If the metric is unknown, or the radius or a side is not positive.
 
     Examples
     --------
@@ -180,26 +125,10 @@ def covering_dimension(
 
     Parameters
     ----------
-    covering : callable
-        The function r -> N_r.
-    c : float
-        Constant c of N_r <= c r^-d.
-    d_max : float
-        Diameter of the space.
     limit : float
         Smallest dimension allowed: the dimension as r goes to 0.
     n_radii : int
         Number of radii at which the condition is checked.
-
-    Returns
-    -------
-    float
-        The dimension d_c, or infinity.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range, or a covering number is not finite and at least 1.
 
     Examples
     --------

@@ -19,23 +19,6 @@ def learning_rate(t: int, horizon: int) -> float:
 
     It is 1 at the first visit, which therefore replaces the initial Q.
 
-    Parameters
-    ----------
-    t : int
-        Number of visits of a ball.
-    horizon : int
-        Number of steps H of an episode.
-
-    Returns
-    -------
-    float
-        alpha_t, in (0, 1].
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range.
-
     Examples
     --------
     >>> learning_rate(1, horizon=5), learning_rate(7, horizon=5)
@@ -52,23 +35,6 @@ def learning_rate_weights(t: int, horizon: int) -> NDArray[np.float64]:
     They sum to 1. The sum of alpha_t^i / sqrt(i) lies between 1 / sqrt(t) and 2 / sqrt(t) (the
     lemma prints sqrt(t) for sqrt(i)).
 
-    Parameters
-    ----------
-    t : int
-        Number of visits of a ball, 0 or more.
-    horizon : int
-        Number of steps H of an episode.
-
-    Returns
-    -------
-    array [t + 1]
-        The weights alpha_t^0 to alpha_t^t.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range.
-
     Examples
     --------
     >>> learning_rate_weights(3, horizon=2)
@@ -84,25 +50,6 @@ def learning_rate_weights(t: int, horizon: int) -> NDArray[np.float64]:
 
 def iota(horizon: int, episodes: int, delta: float = 0.05) -> float:
     """Return iota = log(4 H K / delta). [SBY19 Lemma E.5]
-
-    Parameters
-    ----------
-    horizon : int
-        Number of steps H of an episode.
-    episodes : int
-        Number of episodes K.
-    delta : float
-        Failure probability, between 0 and 1.
-
-    Returns
-    -------
-    float
-        The logarithm.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range.
 
     Examples
     --------
@@ -130,31 +77,6 @@ def bonus(
 
     Lemmas E.5 and E.6 prove these constants.
 
-    Parameters
-    ----------
-    t : int
-        Number of visits of a ball.
-    horizon : int
-        Number of steps H of an episode.
-    episodes : int
-        Number of episodes K.
-    delta : float
-        Failure probability, between 0 and 1.
-    lipschitz : float
-        Lipschitz constant L of Q*.
-    d_max : float
-        Diameter of the space.
-
-    Returns
-    -------
-    float
-        b(t).
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range.
-
     Examples
     --------
     >>> round(bonus(1, 5, 2000), 2), round(bonus(100, 5, 2000), 3)
@@ -177,24 +99,12 @@ def lipschitz_of_q(
 
     Parameters
     ----------
-    horizon : int
-        Number of steps H of an episode.
     lipschitz_kernel : float
         Lipschitz constant of the transition kernel.
     lipschitz_reward : float
         Lipschitz constant of the expected reward.
     kind : {"total_variation", "wasserstein"}
         Distance of distributions in which the transition kernel is Lipschitz.
-
-    Returns
-    -------
-    float
-        The constant L.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range, or the result is beyond floating point.
 
     Examples
     --------

@@ -14,21 +14,6 @@ CONSTANTS = ("derived", "printed")  # of the regret bound: 96 kappa, or the 192 
 def regret_exponent_bound(dimension: float) -> float:
     """Return (d+1)/(d+2), the power of K in the regret. [SBY19 Thm 4.1]
 
-    Parameters
-    ----------
-    dimension : float
-        Covering dimension d: N_r <= c r^-d.
-
-    Returns
-    -------
-    float
-        The exponent, from 1/2 to 1.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range.
-
     Examples
     --------
     >>> regret_exponent_bound(0), regret_exponent_bound(2)
@@ -60,32 +45,8 @@ def regret_bound(
 
     Parameters
     ----------
-    horizon : int
-        Number of steps H of an episode.
-    episodes : int
-        Number of episodes K.
-    dimension : float
-        Covering dimension d: N_r <= c r^-d.
-    c : float
-        Constant c of N_r <= c r^-d.
-    delta : float
-        Failure probability, between 0 and 1.
-    lipschitz : float
-        Lipschitz constant L of Q*.
-    d_max : float
-        Diameter of the space.
     constant : {"derived", "printed"}
         Constant of the bound: 96 kappa, or the 192 of the paper.
-
-    Returns
-    -------
-    float
-        The bound on R(K).
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range, or c < d_max^d.
 
     Examples
     --------
@@ -115,20 +76,8 @@ def bound_name(horizon: int, constant: str = "derived") -> str:
 
     Parameters
     ----------
-    horizon : int
-        Number of steps H of an episode.
     constant : {"derived", "printed"}
         The `constant` of `regret_bound`.
-
-    Returns
-    -------
-    str
-        The name.
-
-    Raises
-    ------
-    ConfigurationError
-        If the constant is unknown or `horizon` is not a whole number >= 1.
 
     Examples
     --------
@@ -158,31 +107,6 @@ def metric_regret_bound(
     min over j of K 2^-(j+1) + sum_{i<=j} N_i 2^i. The search ends where the sum alone exceeds the
     best value.
 
-    Parameters
-    ----------
-    horizon : int
-        Number of steps H of an episode.
-    episodes : int
-        Number of episodes K.
-    covering : callable
-        The function r -> N_r.
-    delta : float
-        Failure probability, between 0 and 1.
-    lipschitz : float
-        Lipschitz constant L of Q*.
-    d_max : float
-        Diameter of the space.
-
-    Returns
-    -------
-    float
-        The bound on R(K).
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range, or a covering number is not finite and at least 1.
-
     Examples
     --------
     >>> from zooming.theory import covering_number
@@ -207,29 +131,6 @@ def discrete_regret_bound(
     Every pair has its own first visit, hence SA. With diameter 0, L has no effect, so beta_t <= 8
     sqrt(H^3 iota / t). N plays of a pair sum to 2 sqrt(N), and 3 x 8 x 2 = 48. Theorem 4.1 with d =
     0, c = SA has 204, because it counts a ball at every depth.
-
-    Parameters
-    ----------
-    horizon : int
-        Number of steps H of an episode.
-    episodes : int
-        Number of episodes K.
-    n_states : int
-        Number of states S.
-    n_actions : int
-        Number of actions A.
-    delta : float
-        Failure probability, between 0 and 1.
-
-    Returns
-    -------
-    float
-        The bound on R(K).
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range.
 
     Examples
     --------
@@ -286,23 +187,6 @@ def expected_regret_delta(episodes: int, dimension: float) -> float:
     Runs in which the bound fails then cost at most delta H K = H K^((d+1)/(d+2)) on average. This
     is the rate of the bound. [SBY19 sec. 4.1]
 
-    Parameters
-    ----------
-    episodes : int
-        Number of episodes K, at least 2.
-    dimension : float
-        Covering dimension d: N_r <= c r^-d.
-
-    Returns
-    -------
-    float
-        The failure probability.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range.
-
     Examples
     --------
     >>> expected_regret_delta(10_000, dimension=2), expected_regret_delta(10_000, dimension=0)
@@ -326,31 +210,6 @@ def expected_regret_bound(
 
     For rewards in [0, 1] no run has more regret than H K. Give the agent the same delta:
     `bonuses.Theory(episodes, delta)`. [SBY19 sec. 4.1]
-
-    Parameters
-    ----------
-    horizon : int
-        Number of steps H of an episode.
-    episodes : int
-        Number of episodes K, at least 2.
-    dimension : float
-        Covering dimension d: N_r <= c r^-d.
-    c : float
-        Constant c of N_r <= c r^-d.
-    lipschitz : float
-        Lipschitz constant L of Q*.
-    d_max : float
-        Diameter of the space.
-
-    Returns
-    -------
-    float
-        The bound on E[R(K)].
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range, or c < d_max^d.
 
     Examples
     --------
@@ -376,26 +235,8 @@ def lower_bound(
 
     Parameters
     ----------
-    horizon : int
-        Number of steps H of an episode.
-    episodes : int
-        Number of episodes K.
-    dimension : float
-        Covering dimension d: N_r <= c r^-d.
-    c : float
-        Constant c of N_r <= c r^-d, at least 1.
     constant : float
         Factor of the bound, positive.
-
-    Returns
-    -------
-    float
-        The lower bound, up to a constant and logarithms.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range, or c < 1.
 
     Examples
     --------
@@ -423,24 +264,8 @@ def metric_lower_bound(
 
     Parameters
     ----------
-    horizon : int
-        Number of steps H of an episode.
-    episodes : int
-        Number of episodes K, at least 2.
-    covering : callable
-        The function r -> N_r.
     constant : float
         Factor of the bound, positive.
-
-    Returns
-    -------
-    float
-        The lower bound, up to a constant.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range, or a covering number is not finite and at least 1.
 
     Examples
     --------

@@ -16,21 +16,6 @@ def visits_per_depth(depth: int) -> tuple[int, int]:
     They are (4^(l-1), 4^l). [SBY19 Lemma 5.4] The root has (0, 1). In between, a ball is played 3/4
     4^l times, and the root once.
 
-    Parameters
-    ----------
-    depth : int
-        Depth l of the ball; the root has 0.
-
-    Returns
-    -------
-    tuple of int
-        Visits when created, and visits when split.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range.
-
     Examples
     --------
     >>> visits_per_depth(0), visits_per_depth(3)
@@ -57,26 +42,8 @@ def partition_size_bound(
 
     Parameters
     ----------
-    episodes : int
-        Number of episodes K.
-    dimension : float
-        Covering dimension d: N_r <= c r^-d.
-    c : float
-        Constant c of N_r <= c r^-d.
-    d_max : float
-        Diameter of the space.
     n_children : int, optional
         The most children of one ball. Default: ceil(C 2^d).
-
-    Returns
-    -------
-    int
-        The number of balls.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range, or c < d_max^d.
 
     Examples
     --------
@@ -135,32 +102,8 @@ def pac_episodes(
 
     Parameters
     ----------
-    horizon : int
-        Number of steps H of an episode.
-    epsilon : float
-        Largest gap to the optimum, at most H.
-    delta : float
-        Failure probability, between 0 and 1.
-    dimension : float
-        Covering dimension d: N_r <= c r^-d.
-    c : float
-        Constant c of N_r <= c r^-d.
-    lipschitz : float
-        Lipschitz constant L of Q*.
-    d_max : float
-        Diameter of the space.
     random_starts : bool
         Whether the starts are drawn independently, from one distribution.
-
-    Returns
-    -------
-    int
-        The number of episodes K.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range, c < d_max^d, or K would exceed 2^900.
 
     Examples
     --------
@@ -188,28 +131,8 @@ def discrete_pac_episodes(
 
     Parameters
     ----------
-    horizon : int
-        Number of steps H of an episode.
-    epsilon : float
-        Largest gap to the optimum, at most H.
-    delta : float
-        Failure probability, between 0 and 1.
-    n_states : int
-        Number of states S.
-    n_actions : int
-        Number of actions A.
     random_starts : bool
         Whether the starts are drawn independently, from one distribution.
-
-    Returns
-    -------
-    int
-        The number of episodes K.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range, or K would exceed 2^900.
 
     Examples
     --------
@@ -232,25 +155,6 @@ def start_error(horizon: int, episodes: int, delta: float) -> float:
     from the K starts that were drawn. The proof is by Azuma and Hoeffding: given the past, the gap
     of a policy from a new start lies in [0, H], and its expectation is the mean over all starts.
     This is not in the paper, which lets an adversary choose the starts.
-
-    Parameters
-    ----------
-    horizon : int
-        Number of steps H of an episode.
-    episodes : int
-        Number of episodes K.
-    delta : float
-        Failure probability, between 0 and 1.
-
-    Returns
-    -------
-    float
-        The error, summed over the K episodes.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range.
 
     Examples
     --------
