@@ -86,7 +86,7 @@ $(READY): pyproject.toml
 	@echo "setting up $(VENV) (once; about a minute)"
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'zooming needs Python 3.11 or later; make PYTHON=python3.12 ...')"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[study]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[lab]'
 	@touch $(READY)
 
 # Compile every kernel once, for processors of the last ten years, in one process per core.

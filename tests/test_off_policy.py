@@ -99,7 +99,6 @@ def test_there_is_no_answer_without_data(log):
     found = zooming.evaluate_on(log, **far)
     assert np.isnan([found.mean, *found.interval]).all()
     assert "the log has data near 0%" in found.reason
-    assert "at step 0 the policy plays action[0] = 20, and the log has " in found.reason
     assert str(found).startswith("no answer: ")
     with pytest.raises(zooming.ConfigurationError, match="evaluate_on has no answer: the log has"):
         zooming.evaluate_on(log, **far, unsupported="raise")

@@ -1,14 +1,12 @@
-"""Interquartile means, ranks and performance profiles equal what loops over runs give."""
+"""Interquartile means and ranks equal what loops over runs give."""
 
 import numpy as np
 import pytest
 
-from zooming.errors import ConfigurationError
 from zooming.lab.leaderboard.compare import (
     interquartile_mean,
     interquartile_means,
     mean_ranks,
-    performance_profile,
 )
 
 N = 60  # bootstrap samples
@@ -82,19 +80,3 @@ def test_ranks_draw_problems_and_runs_again_and_equals_share(scores):
             tuple(np.quantile(again[a], [0.025, 0.975]))
         )
     assert found["a"] == found["twin"]
-
-
-def test_a_profile_is_the_share_of_runs_with_every_problem_weighed_alike(scores):
-    levels = np.linspace(-2, 2, 9)
-    expected = [
-        np.mean([sum(value >= level for value in runs) / len(runs) for runs in scores["b"]])
-        for level in levels
-    ]
-    assert performance_profile(scores["b"], levels).tolist() == pytest.approx(expected)
-
-
-def test_scores_on_different_problems_are_refused(scores):
-    with pytest.raises(ConfigurationError, match="same problems, at least one; got 3 of a, 2 of b"):
-        mean_ranks({"a": scores["a"], "b": scores["b"][:2]})
-    with pytest.raises(ConfigurationError, match="a has no runs on problem 1"):
-        interquartile_means({"a": [[1.0], []]})

@@ -236,7 +236,7 @@ def test_without_matplotlib_everything_but_pixels_works():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout.splitlines()
     wanted = (
-        "pictures of an environment need matplotlib: pip install 'zooming[study]'; "
+        "pictures of an environment need matplotlib: pip install 'zooming[lab]'; "
         'render_mode="ansi" does not'
     )
     assert lines[:2] == [wanted, "<class 'str'>"]

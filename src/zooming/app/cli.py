@@ -38,7 +38,7 @@ class Command:
         except ModuleNotFoundError as error:
             if error.name not in ("tyro", "rich", "polars", "matplotlib"):
                 raise
-            sys.exit(f"this command needs {error.name}: pip install 'zooming[study]'")
+            sys.exit(f"this command needs {error.name}: pip install 'zooming[lab]'")
         return function
 
 

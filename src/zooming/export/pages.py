@@ -70,7 +70,7 @@ def plotly_script() -> str:
     try:
         from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]  # it ships no types
     except ImportError as error:
-        raise ConfigurationError("the page needs plotly: pip install 'zooming[study]'") from error
+        raise ConfigurationError("the page needs plotly: pip install 'zooming[lab]'") from error
     return str(get_plotlyjs())
 
 

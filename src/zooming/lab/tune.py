@@ -184,7 +184,7 @@ def search_with_optuna(scope: Scope) -> Best:
         import sqlalchemy
     except ImportError as error:
         raise ConfigurationError(
-            "--method optuna needs optuna: pip install 'zooming[study]'"
+            "--method optuna needs optuna: pip install 'zooming[lab]'"
         ) from error
     if not 0 < min(scope.values) < max(scope.values):
         raise ConfigurationError(

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming import notebook
 from zooming.analysis.intervals import t_quantile
@@ -192,72 +191,40 @@ def weighted_sums(weights: Floats, gains: Floats, counts: Floats) -> Floats:
 LEAST_SUPPORT = 0.9  # share of the policy's steps near which the log must have data
 LEAST_INSIDE = 0.5  # share of these at which the regression must not extrapolate
 LEAST_EFFECTIVE = 10.0  # effective samples below which there is no answer
-MORE = 5  # times as many episodes are advised, for a log with SOME_NEAR of the LEAST_NEAR steps
-SOME_NEAR = 2
+MORE = 5  # times as many episodes are advised where the log has too few
 FEWEST_ADVISED = 100  # episodes of a new log
 
 
 class Refusal:
-    """Explain why a method has no answer.
+    """Explain why a method has no answer, and what to record.
 
     Parameters
     ----------
-    log, some : Trajectories
-        All episodes, and those used in the regression.
+    log : Trajectories
+        All episodes.
     model : FittedModel
-        The regression on `some`.
+        The regression on them, or on a part.
     method : str
         The method.
     """
 
-    def __init__(
-        self, log: Trajectories, some: Trajectories, model: FittedModel, method: str
-    ) -> None:
-        self.log, self.some, self.model, self.method = log, some, model, method
+    def __init__(self, log: Trajectories, model: FittedModel, method: str) -> None:
+        self.log, self.model, self.method = log, model, method
         self.played, self.radius = model.played, model.radius
 
     def support_reason(self) -> str:
         """Return the message for a log with data near too few of the policy's steps."""
-        n, last = max(FEWEST_ADVISED, MORE * len(self.log)), self._new()
-        if n <= fitted.MOST_EPISODES and self._has_weights(self.model):
-            roughly = FittedModel(self.some, self.played, self.radius, SOME_NEAR)
-            if roughly.support >= LEAST_SUPPORT and roughly.inside >= LEAST_INSIDE:
-                last = f"record {n:,} episodes in the same way"
         return (
             f"the log has data near {self.model.support:.0%} of the policy's steps only: at the "
-            f"others nobody did anything like it{self._example()}; {self._advice(last)}"
+            f"others nobody did anything like it; {self._advice()}"
         )
-
-    def _example(self) -> str:
-        """Return a sentence on a step at which the policy's actions are beyond the logged ones."""
-        log, axes, n_state = self.some, self.played.axes, self.played.axes.n_state
-        reach = self.played.reach(self.radius)[n_state:]
-        for step in range(log.horizon):
-            rows = np.flatnonzero(log.has_step[:, step])
-            if not len(rows):
-                continue
-            logged = log.actions[rows, step]
-            wanted = self.played.actions(step, log.states[rows, step])
-            low, high = logged.min(axis=0), logged.max(axis=0)
-            beyond = ((wanted < low - reach) | (wanted > high + reach)).mean(axis=0)
-            j = int(beyond.argmax())
-            if beyond[j] > 0:
-                plays, has = (
-                    " to ".join(dict.fromkeys(f"{end:.4g}" for end in (ends.min(), ends.max())))
-                    for ends in (wanted[:, j], logged[:, j])
-                )
-                return (
-                    f" (at step {step} the policy plays {axes.names[n_state + j]} = {plays}, and "
-                    f"the log has {has})"
-                )
-        return ""
 
     def inside_reason(self) -> str:
         """Return the message for a log from which the regression would have to extrapolate."""
         return (
             f"{1 - self.model.inside:.0%} of the policy's steps have logged steps near them, but "
             "not on all sides, as in a log without noise: it cannot tell what another action would "
-            f"earn; {self._advice(self._new())}"
+            f"earn; {self._advice()}"
         )
 
     def kink_reason(self) -> str:
@@ -271,90 +238,29 @@ class Refusal:
 
     def effective_reason(self, effective: float) -> str:
         """Return the message for a log with too few effective samples."""
-        by, last = "by their weights", self._new()
-        if self.method == MODEL:  # which averages over n^SHARE of n episodes
-            by = "near the policy's actions"
-            factor = (3 * LEAST_EFFECTIVE / max(effective, 1e-9)) ** (1 / fitted.SHARE)
-            n = max(FEWEST_ADVISED, factor * len(self.log))
-            if n <= fitted.MOST_EPISODES:
-                last = f"record {_round_up(n):,} episodes in the same way"
+        by = "near the policy's actions" if self.method == MODEL else "by their weights"
         return (
             f"{by}, the logged episodes amount to {effective:.1f} of {len(self.log):,}: that many "
-            f"do what the policy does, and an estimate needs {LEAST_EFFECTIVE:g}; "
-            f"{self._advice(last)}"
+            f"do what the policy does, and an estimate needs {LEAST_EFFECTIVE:g}; {self._advice()}"
         )
 
-    def _advice(self, last: str) -> str:
-        """Return the advice: a change of arguments that helps, if there is one, and then `last`."""
-        return ", or ".join([*self._arguments(), last])
-
-    def _new(self) -> str:
-        """Return the advice to record a log of the policy itself."""
-        n = max(FEWEST_ADVISED, len(self.log))
-        if (self.played.kinds == CATEGORICAL).any():  # each category needs data of its own
-            n = max(n, min(MORE * n, fitted.MOST_EPISODES))
-        can_be_near = self.played.reach(self.radius)[self.played.axes.n_state :].any()
-        noise = f" with noise={self.radius:g}" if can_be_near else ""
-        names = self._ordered_names(self.played.kinds)
-        order = f" and ordered={names}" if noise and names else ""
-        return f"record {n:,} or more episodes of this policy{noise}{order}"
-
-    def _ordered_names(self, kinds: NDArray[np.str_]) -> list[str]:
-        """Return the names of the discrete axes that are ordered only because of `ordered=`.
-
-        `kinds` are the kinds of all axes.
-        """
-        axes = self.played.axes
-        own = np.array([axis.kind for axis in axes_of(axes.states, axes.actions)])
-        return [axes.names[i] for i in np.flatnonzero((own == CATEGORICAL) & (kinds == ORDERED))]
-
-    def _arguments(self) -> list[str]:
-        """Return a list with the smallest change of arguments that gives an answer.
-
-        The list is empty if no change helps.
-        """
-        by_model = ', with method="model"'
-        if self.method != MODEL and _is_enough(self.model):
-            return ['give method="model", which needs no propensities']
+    def _advice(self) -> str:
+        """Return what gives an answer: the regression, if it has one, or a log of the policy."""
+        model, n = self.model, max(FEWEST_ADVISED, len(self.log))
+        is_near = model.support >= LEAST_SUPPORT and model.inside >= LEAST_INSIDE
+        is_known = is_near and model.effective_samples >= LEAST_EFFECTIVE
+        instead = 'give method="model", which needs no propensities, or ' if is_known else ""
         axes, kinds = self.played.axes, self.played.kinds
-        loose = (kinds == CATEGORICAL) & (axes.high - axes.low > 1)
-        if loose.any():
-            played = self.played.with_kinds(np.where(loose, ORDERED, kinds).tolist())
-            names = self._ordered_names(played.kinds)
-            changed = FittedModel(self.some, played, self.radius)
-            if _is_enough(changed):
-                end = "" if self._has_weights(changed) else by_model
-                return [f"give ordered={names} if their neighboring values are similar{end}"]
-        radius = 2 * self.radius
-        if radius < 0.5 and not (kinds == CATEGORICAL).all():
-            changed = FittedModel(self.some, self.played, radius)
-            if _is_enough(changed):
-                end = "" if self._has_weights(changed) else by_model
-                return [f"give radius={radius:g} if steps that far apart are similar{end}"]
-        return []
-
-    def _has_weights(self, model: FittedModel) -> bool:
-        """Return whether the method has enough effective samples with the arguments of `model`."""
-        if self.method == MODEL:
-            return True
-        weights, _ = importance_weights(self.log, model.played, model.radius)
-        return effective_samples(weights) >= LEAST_EFFECTIVE
-
-
-def _is_enough(model: FittedModel) -> bool:
-    """Return whether a regression has enough data for an answer."""
-    is_near = model.support >= LEAST_SUPPORT and model.inside >= LEAST_INSIDE
-    return is_near and model.effective_samples >= LEAST_EFFECTIVE
-
-
-def _round_up(n: float) -> int:
-    """Round a number of episodes up to two significant digits.
-
-    >>> _round_up(1234.5)
-    1300
-    """
-    digits = 10.0 ** max(0, math.floor(math.log10(n)) - 1)
-    return math.ceil(math.ceil(n / digits) * digits)
+        if (kinds == CATEGORICAL).any():  # each category needs data of its own
+            n = max(n, min(MORE * n, fitted.MOST_EPISODES))
+        noise = order = ""
+        if self.played.reach(self.radius)[axes.n_state :].any():
+            noise = f" with noise={self.radius:g}"
+            own = np.array([axis.kind for axis in axes_of(axes.states, axes.actions)])
+            is_given = (own == CATEGORICAL) & (kinds == ORDERED)  # ordered by `ordered=` alone
+            names = [axes.names[i] for i in np.flatnonzero(is_given)]
+            order = f" and ordered={names}" if names else ""
+        return f"{instead}record {n:,} or more episodes of this policy{noise}{order}"
 
 
 _SAME = "dynamics, rewards and starts in the future are the same as when the log was made"
@@ -508,7 +414,7 @@ class Answer:
     ) -> Estimate:
         """Return the result. `means` holds the estimate and its bootstrap samples, or is None."""
         log, mean, spread, reason = self.log, math.nan, math.nan, None
-        refusal = Refusal(log, self.some, self.model, method)
+        refusal = Refusal(log, self.model, method)
         if self.model.support < LEAST_SUPPORT:
             reason = refusal.support_reason()
         elif method == MODEL and self.model.inside < LEAST_INSIDE:

@@ -146,7 +146,7 @@ def _fit(design: Floats, weights: Floats, targets: Floats, counts: Floats, ridge
 
 def find_neighbors(
     points: Floats, own: Indices, logged: Floats, episodes: Indices, played: Played, k: int,
-    radius: float, least: int = LEAST_NEAR,
+    radius: float,
 ) -> Neighbors:  # fmt: skip
     """Find the logged points nearest to given (state, action) points, all in the unit cube.
 
@@ -162,8 +162,6 @@ def find_neighbors(
         Number of neighbors, at most m - 1.
     radius : float
         Distance along each axis at which a logged point supports a point.
-    least : int
-        Number of logged points within the radius that support a point.
     """
     is_category = played.kinds == CATEGORICAL
     deviation = logged.std(axis=0)
@@ -179,7 +177,7 @@ def find_neighbors(
         is_same = (np.abs(gap[:, :, is_category]) < 1e-9).all(axis=2)
         is_other = mine[:, None] != episodes[None]
         near = (np.abs(gap[:, :, ~is_category]) <= limit).all(axis=2) & is_same & is_other
-        supported.append(near.sum(axis=1) >= least)
+        supported.append(near.sum(axis=1) >= LEAST_NEAR)
         gap /= scale
         gap[:, :, is_category] = 0.0
         square = (gap**2).sum(axis=2) + np.where(is_same, 0.0, 1e6) + np.where(is_other, 0.0, 1e12)
@@ -216,8 +214,6 @@ class FittedModel:
         The policy.
     radius : float
         Distance, as a share of each axis, within which a logged step supports a point.
-    least : int, default 5
-        Number of logged steps within the radius that a point needs.
 
     Attributes
     ----------
@@ -230,10 +226,8 @@ class FittedModel:
         steps, of 1 / (sum of squared weights) of the episodes.
     """
 
-    def __init__(
-        self, log: Trajectories, played: Played, radius: float, least: int = LEAST_NEAR
-    ) -> None:
-        self.log, self.played, self.radius, self.least = log, played, radius, least
+    def __init__(self, log: Trajectories, played: Played, radius: float) -> None:
+        self.log, self.played, self.radius = log, played, radius
         self.steps = [self._neighbors_of(step) for step in range(log.horizon)]
         self.support, self.inside, self.effective_samples = self._occupancy()
         self.ridge = RIDGES[0]
@@ -275,9 +269,7 @@ class FittedModel:
             return own, None
         points = self._points(states, played.actions(step, states))
         k = self._width(step, max(WIDTHS))
-        return own, find_neighbors(
-            points, own, logged, episodes, played, k, self.radius, self.least
-        )
+        return own, find_neighbors(points, own, logged, episodes, played, k, self.radius)
 
     def _occupancy(self) -> tuple[float, float, float]:
         """Follow the policy through the log. Return `support`, `inside` and `effective_samples`."""

@@ -173,10 +173,6 @@ class Played:
         is_own = isinstance(policy, Agent) and not policy.is_guided
         self._act = None if is_own else as_function(policy)
 
-    def with_kinds(self, kinds: Sequence[str]) -> Played:
-        """Return the same policy, but with other kinds of axes."""
-        return Played(self.policy, self.problem, kinds)
-
     def reach(self, radius: float) -> Floats:
         """Return the largest distance that counts as near on each axis, in the environment's units.
 

@@ -74,7 +74,7 @@ def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
         import matplotlib as mpl
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'zooming[study]'") from error
+        raise ImportError("plots need matplotlib: pip install 'zooming[lab]'") from error
     if ax is not None and not hasattr(ax, "plot"):
         raise ConfigurationError(
             f"ax={ax!r} is not an Axes of matplotlib: leave it out to draw on a new one; the steps "

@@ -70,7 +70,7 @@ class Pictures:
             from zooming.plots.look import drawing
         except ImportError as error:
             raise ImportError(
-                "pictures of an environment need matplotlib: pip install 'zooming[study]'; "
+                "pictures of an environment need matplotlib: pip install 'zooming[lab]'; "
                 'render_mode="ansi" does not'
             ) from error
         figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI)

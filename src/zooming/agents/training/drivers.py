@@ -508,7 +508,7 @@ def _progress(agent: Agent, episodes: int, shown: bool) -> Iterator[Advance]:
     try:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     except ImportError as error:
-        raise ImportError("progress_bar=True needs rich: pip install 'zooming[study]'") from error
+        raise ImportError("progress_bar=True needs rich: pip install 'zooming[lab]'") from error
     columns = (
         TextColumn("{task.description}"), BarColumn(16), MofNCompleteColumn(),
         TextColumn("episodes"), TimeRemainingColumn(),

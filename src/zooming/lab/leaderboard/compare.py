@@ -7,19 +7,18 @@ about one in forty is counted as a loss.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zooming.analysis.intervals import Interval
-from zooming.errors import ConfigurationError
 from zooming.lab.leaderboard.measures import Result, Scale, paired
 from zooming.validation import Floats
 
 N_RESAMPLES = 2000
-Scores = Mapping[str, Sequence[ArrayLike]]  # by agent, one array of runs per problem
+Scores = Mapping[str, Sequence[Floats]]  # by agent, one array of runs per problem
 
 
 def interquartile_mean(values: ArrayLike) -> float:
@@ -33,111 +32,53 @@ def interquartile_mean(values: ArrayLike) -> float:
     return float(_interquartile_means(np.asarray(values, np.float64).reshape(1, -1))[0])
 
 
-def interquartile_means(
-    scores: Scores, *, level: float = 0.95, n_resamples: int = N_RESAMPLES, seed: int = 0
-) -> dict[str, Interval]:
+def interquartile_means(scores: Scores, n_resamples: int = N_RESAMPLES) -> dict[str, Interval]:
     """Return the interquartile mean of each agent over all runs on all problems.
 
-    The interval is over the seeds; the problems are fixed.
+    The 95 % interval is over the seeds; the problems are fixed.
 
-    Parameters
-    ----------
-    scores
-        {agent: one array of scores per problem}.
-    level
-        Confidence level.
-    n_resamples
-        Number of bootstrap samples.
-    seed
-        Seed of the bootstrap.
-
-    Returns
-    -------
-    dict of Interval
-        By agent. `mean` is the interquartile mean of the scores as given.
-
-    Raises
-    ------
-    ConfigurationError
-        If agents have different numbers of problems, or a problem has no runs.
-
-    Examples
-    --------
-    >>> print(interquartile_means({"a": [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]})["a"])
+    >>> runs = [np.array([1.0, 2.0, 3.0, 4.0]), np.array([5.0, 6.0, 7.0, 8.0])]
+    >>> print(interquartile_means({"a": runs})["a"])
     4.5 (95% interval 3.5 to 5.25)
     """
-    checked, found = _check(scores), {}
-    draws = _Draws(checked, n_resamples, seed)
-    for agent, problems in checked.items():
+    found, draws = {}, _Draws(scores, n_resamples)
+    for agent, problems in scores.items():
         pooled = np.concatenate(
             [runs[draws.runs(i, len(runs))] for i, runs in enumerate(problems)], axis=1
         )
         value = interquartile_mean(np.concatenate(problems))
-        found[agent] = _interval(value, _interquartile_means(pooled), level)
+        found[agent] = _interval(value, _interquartile_means(pooled))
     return found
 
 
-def mean_ranks(
-    scores: Scores, *, level: float = 0.95, n_resamples: int = N_RESAMPLES, seed: int = 0
-) -> dict[str, Interval]:
+def mean_ranks(scores: Scores, n_resamples: int = N_RESAMPLES) -> dict[str, Interval]:
     """Return the mean rank of each agent over the problems. Rank 1 has the largest mean score.
 
-    Agents with equal means share the mean of their ranks. For the interval, problems are resampled
-    too. So it covers other problems of the same kind.
+    Agents with equal means share the mean of their ranks. For the 95 % interval, problems are
+    resampled too. So it covers other problems of the same kind.
 
-    Parameters
-    ----------
-    scores, level, n_resamples, seed
-        As for `interquartile_means`. Larger scores are better.
-
-    Returns
-    -------
-    dict of Interval
-        By agent.
-
-    Raises
-    ------
-    ConfigurationError
-        If agents have different numbers of problems, or a problem has no runs.
-
-    Examples
-    --------
-    >>> scores = {"a": [[3.0, 3.0], [1.0, 1.0]], "b": [[2.0, 2.0], [0.0, 0.0]]}
-    >>> ranks = mean_ranks(scores)
+    >>> one, two = np.ones(2), 2 * np.ones(2)
+    >>> ranks = mean_ranks({"a": [two, one], "b": [one, 0 * one]})
     >>> ranks["a"].mean, ranks["b"].mean
     (1.0, 2.0)
     """
-    checked = _check(scores)
-    draws = _Draws(checked, n_resamples, seed)
-    n_problems = len(next(iter(checked.values())))
-    ranks, drawn = np.empty((len(checked), n_problems)), []
+    draws = _Draws(scores, n_resamples)
+    n_problems = len(next(iter(scores.values())))
+    ranks, drawn = np.empty((len(scores), n_problems)), []
     for i in range(n_problems):
-        means = np.array([problems[i].mean() for problems in checked.values()])
+        means = np.array([problems[i].mean() for problems in scores.values()])
         ranks[:, i] = _rank(means[:, None])[:, 0]
         again = [
             problems[i][draws.runs(i, len(problems[i]))].mean(axis=1)
-            for problems in checked.values()
+            for problems in scores.values()
         ]
         drawn.append(_rank(np.array(again)))
     chosen = draws.problems()  # [n_resamples, n_problems]
     each = np.stack(drawn, axis=2)[:, np.arange(n_resamples)[:, None], chosen]
     return {
-        agent: _interval(float(ranks[k].mean()), each[k].mean(axis=1), level)
-        for k, agent in enumerate(checked)
+        agent: _interval(float(ranks[k].mean()), each[k].mean(axis=1))
+        for k, agent in enumerate(scores)
     }
-
-
-def performance_profile(scores: Sequence[ArrayLike], thresholds: ArrayLike) -> Floats:
-    """Return the share of runs whose score is at least each threshold.
-
-    Every problem has the same weight, however many runs it has.
-
-    >>> performance_profile([[10.0, 90.0], [95.0, 99.0]], [0.0, 50.0, 95.0]).tolist()
-    [1.0, 0.75, 0.5]
-    """
-    levels = np.asarray(thresholds, np.float64)
-    shares = [(np.asarray(runs, np.float64)[:, None] >= levels).mean(axis=0) for runs in scores]
-    return np.asarray(np.mean(shares, axis=0))
 
 
 class _Draws:
@@ -146,39 +87,17 @@ class _Draws:
     All agents with the same number of runs on a problem get the same indices.
     """
 
-    def __init__(self, scores: Mapping[str, list[Floats]], n_resamples: int, seed: int) -> None:
-        self._n, self._seed = n_resamples, seed
+    def __init__(self, scores: Scores, n_resamples: int) -> None:
+        self._n = n_resamples
         self._n_problems = len(next(iter(scores.values())))
 
     def runs(self, problem: int, n_runs: int) -> NDArray[np.int64]:
-        rng = np.random.default_rng([self._seed, problem, n_runs])
+        rng = np.random.default_rng([0, problem, n_runs])
         return rng.integers(n_runs, size=(self._n, n_runs))
 
     def problems(self) -> NDArray[np.int64]:
-        rng = np.random.default_rng([self._seed, self._n_problems])
+        rng = np.random.default_rng([0, self._n_problems])
         return rng.integers(self._n_problems, size=(self._n, self._n_problems))
-
-
-def _check(scores: Scores) -> dict[str, list[Floats]]:
-    """Return the scores as arrays. Raise ConfigurationError if problems or runs are missing."""
-    found = {
-        agent: [np.asarray(runs, np.float64).ravel() for runs in problems]
-        for agent, problems in scores.items()
-    }
-    lengths = {len(problems) for problems in found.values()}
-    if len(lengths) != 1 or 0 in lengths:
-        raise ConfigurationError(
-            "all agents need scores on the same problems, at least one; got "
-            f"{', '.join(f'{len(problems)} of {agent}' for agent, problems in found.items())}"
-        )
-    for agent, i in _without_runs(found):
-        raise ConfigurationError(f"{agent} has no runs on problem {i}: give at least one score")
-    return found
-
-
-def _without_runs(scores: Mapping[str, list[Floats]]) -> Iterator[tuple[str, int]]:
-    for agent, problems in scores.items():
-        yield from ((agent, i) for i, runs in enumerate(problems) if not len(runs))
 
 
 def _interquartile_means(values: Floats) -> Floats:
@@ -195,12 +114,9 @@ def _rank(means: Floats) -> Floats:
     return np.asarray(1.0 + above + (equal - 1) / 2)
 
 
-def _interval(value: float, resampled: Floats, level: float) -> Interval:
-    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value, float(low), float(high), level)
-
-
-THRESHOLDS = np.linspace(0.0, 100.0, 101)  # of performance profiles
+def _interval(value: float, resampled: Floats) -> Interval:
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    return Interval(value, float(low), float(high))
 
 
 @dataclass(frozen=True)
@@ -232,7 +148,6 @@ class Standing:
     record: Record | None
     cpu_seconds: float | None
     nbytes: float
-    profile: list[float]
 
 
 @dataclass(frozen=True)
@@ -300,7 +215,6 @@ def standings(results: Sequence[Result], names: Sequence[str], reference: str) -
                 _record(ours, {one.problem: one for one in played.get(reference, [])}),
                 float(np.mean(times)) if times else None,
                 float(np.mean([one.nbytes for one in ours])),
-                performance_profile([one.percent for one in ours], THRESHOLDS).tolist(),
             )
         )
     return sorted(found, key=lambda one: (one.n_problems < len(names), one.loss.mean))

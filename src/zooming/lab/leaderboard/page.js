@@ -1,5 +1,5 @@
 // Draws the leaderboard from the data in #data.
-const PLOTS = ["ranks", "profiles", "curves", "finals"];
+const PLOTS = ["ranks", "curves", "finals"];
 const FIRST_SHOWN = 3; // agents in the curves at first: the reference and those with the least regret
 const number = new Map(data.agents.map((agent, i) => [agent.name, i]));
 const agentOf = (name) => data.agents[number.get(name)];
@@ -74,7 +74,6 @@ function overall() {
   at("standings").replaceChildren(head(titles), body);
   at("standings-note").textContent = "Sorted by loss, the regret per episode: less is better.";
   drawRanks(found);
-  drawProfiles(found);
 }
 
 function dots(id, entries, x, more) {
@@ -93,16 +92,6 @@ function dots(id, entries, x, more) {
 
 function drawRanks(found) {
   dots("ranks", found.filter((one) => one.rank_loss).map((one) => ({ agent: one.agent, bounds: one.rank_loss })), "mean rank, 1 is best");
-}
-
-function drawProfiles(found) {
-  const traces = found.map((one) => {
-    const i = number.get(one.agent);
-    return { x: data.thresholds, y: one.profile.map((share) => 100 * share), mode: "lines", name: escapeHtml(one.agent),
-      line: { color: agentOf(one.agent).color, dash: DASHES[dashOf(i) % DASHES.length], width: one.agent === data.reference ? 3 : 1.6 },
-      hovertemplate: "%{y:.0f} % of runs reach %{x:.0f} %<extra>" + escapeHtml(one.agent) + "</extra>" };
-  });
-  Plotly.react("profiles", traces, layout("final policy, % of the gain", "% of runs"), CONFIG);
 }
 
 function lost() {

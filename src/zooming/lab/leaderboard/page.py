@@ -6,7 +6,7 @@ from typing import Any
 
 from zooming.analysis.intervals import Interval
 from zooming.export.pages import fill_page, plotly_script, read_text
-from zooming.lab.leaderboard.compare import THRESHOLDS, Standing
+from zooming.lab.leaderboard.compare import Standing
 from zooming.lab.leaderboard.measures import Result, mean_or_interval
 from zooming.lab.leaderboard.plan import RIVALS
 from zooming.lab.leaderboard.tables import TITLES, Finished, say_known, say_loss, say_settings
@@ -56,7 +56,6 @@ def collect(finished: Finished) -> dict[str, Any]:
             }
             for group in finished.groups
         ],
-        "thresholds": THRESHOLDS.tolist(),
         "losses": {
             str(episodes): [say_loss(one) for one in finished.losses(episodes)]
             for episodes in finished.episodes
@@ -80,7 +79,6 @@ def _standing(one: Standing) -> dict[str, Any]:
         "record": None if one.record is None else str(one.record),
         "cpu_seconds": one.cpu_seconds,
         "nbytes": one.nbytes,
-        "profile": one.profile,
     }
 
 
