@@ -23,7 +23,6 @@ from zooming.lab.study import engines
 from zooming.lab.study.chunks import N_VALUES, checkpoint_episodes
 from zooming.lab.study.problems import Problem, problem_named
 from zooming.lab.study.runs import read_study
-from zooming.lab.study.values import value_policies
 from zooming.plots.curve_data import Runs
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
@@ -351,10 +350,13 @@ def test_the_last_number_under_a_curve_is_there(opened, collected, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def reproduced(folder, tmp_path_factory):
+def reproduced(tmp_path_factory):
     """The page of a reproduction, whose findings are made up."""
     out = tmp_path_factory.mktemp("reproduced")
-    data = collect(shutil.copytree(folder, out / "study"), 2)
+    problems = [Problem(EVIL, "zooming/Oil-v0", {"survey": "quadratic"}), "ambulance-beta-1"]
+    agents = ["adaptive-q", "net-q", "median"]
+    zooming.Study(problems, agents, episodes=300, seeds=3, valued=2).run(out / "study", workers=1)
+    data = collect(out / "study")
     verdicts = [
         {"holds": holds, "sentence": f"Sentence {EVIL} {holds}."} for holds in (True, False, None)
     ]
@@ -500,15 +502,13 @@ def test_what_has_no_partition_is_named_beside_the_replays(tmp_path):
     ]
 
 
-def test_values_of_a_study_are_those_of_its_runs_and_a_damaged_file_is_named(tmp_path):
-    out = tmp_path / "study"
-    study = zooming.Study(
-        ["ambulance-beta-0.25", "oil-laplace-1"], ["adaptive-q", "median"], episodes=60, seeds=3
-    )
-    study.run(out, workers=1)
-    assert not read_study(out, "oil-laplace-1")["median"].policy_values.size
-    value_policies(out, 2)
-    runs = read_study(out, "ambulance-beta-0.25")["adaptive-q"]
+def test_values_of_a_study_are_those_of_its_runs(tmp_path):
+    out, grid = tmp_path / "study", (["ambulance-beta-0.25"], ["adaptive-q", "median"], 60, 3)
+    rows = zooming.Study(*grid, valued=2).run(out, workers=1)
+    assert rows == zooming.Study(*grid).run(tmp_path / "without", workers=1)
+    assert not read_study(tmp_path / "without")["median"].policy_values.size
+    assert len(read_study(out)["median"].policy_values) == 2
+    runs = read_study(out)["adaptive-q"]
     problem, stops = problem_named("ambulance-beta-0.25"), runs.checkpoints
     assert (len(runs.policy_values), stops[0], stops[-1]) == (2, 1, 60)
     assert runs.error == problem.optimal("fine").return_error
@@ -518,33 +518,6 @@ def test_values_of_a_study_are_those_of_its_runs_and_a_damaged_file_is_named(tmp
     assert runs.total_return[1, -1] == pytest.approx(history.returns.sum(), rel=1e-12)
     exact = history.regret(problem.optimal("fine")).exact_cumulative
     assert runs.expected_regret[1] == pytest.approx(exact, abs=0.003 * 60)
-    before = (out / "values.zoom").stat().st_mtime_ns
-    value_policies(out, 1)  # there are more already
-    assert (out / "values.zoom").stat().st_mtime_ns == before
-    (out / "values.zoom").write_bytes(b"not a container")
-    with pytest.raises(
-        zooming.ConfigurationError, match=r"values\.zoom is damaged .* --expected N makes it again"
-    ):
-        read_study(out, "oil-laplace-1")
-    value_policies(out, 1)
-    assert len(read_study(out, "oil-laplace-1")["median"].policy_values) == 1
-
-
-def test_a_study_that_values_its_policies_holds_what_would_be_trained_again(tmp_path):
-    out, later = tmp_path / "study", tmp_path / "later"
-    grid = ["oil-laplace-1"], ["adaptive-q", "median"], 60, 3
-    rows = zooming.Study(*grid, valued=2).run(out, workers=1)
-    assert rows == zooming.Study(*grid).run(later, workers=1)
-    value_policies(out, 2)
-    assert not (out / "values.zoom").exists()
-    value_policies(later, 2)
-    for label in grid[1]:
-        held, trained = (read_study(folder)[label] for folder in (out, later))
-        assert held.policy_values.tolist() == trained.policy_values.tolist()
-        assert (len(held.policy_values), held.error) == (2, trained.error)
-        assert held.checkpoints.tolist() == trained.checkpoints.tolist()
-    value_policies(out, 3)  # one more than it holds
-    assert len(read_study(out)["median"].policy_values) == 3
 
 
 @pytest.mark.parametrize("n_seeds", [2, 3])  # all runs are valued, or two of three

@@ -15,7 +15,6 @@ from zooming.agents.files import container as files
 from zooming.app import cli
 from zooming.lab.report.collect import _evaluations, collect
 from zooming.lab.report.page import render_page
-from zooming.lab.study.chunks import N_VALUES, checkpoint_episodes
 from zooming.lab.study.problems import Problem, problem_named
 from zooming.lab.study.runs import read_study
 from zooming.lab.study.store import Store
@@ -447,41 +446,3 @@ def test_a_store_reads_optima_and_never_solves(folder, monkeypatch):
     assert store.optima()["oil-quadratic-1"].error > 0
     (folder / "optima.json").unlink()
     assert store.optima() is None
-
-
-@pytest.mark.parametrize(
-    "damage", ["none", "flipped", "cut", "row", "nan", "text", "error", "missing", "study"]
-)
-def test_damaged_values_of_policies_are_refused(damage, folder):
-    study = Store.of_folder(folder).configuration.as_json()
-    n_points = len(checkpoint_episodes(Store.of_folder(folder).configuration.episodes, N_VALUES))
-    header = {"study": study, "n_runs": 2, "entries": [["oil-quadratic-1", "random", 0.0]]}
-    values = np.ones((2, n_points))
-    if damage == "row":
-        values = values[:1]
-    elif damage == "nan":
-        values[1, 0] = np.nan
-    elif damage == "text":
-        values = np.full(values.shape, "much")
-    elif damage == "error":
-        header["entries"][0][2] = None
-    elif damage == "study":
-        header["study"] = {**study, "entropy": 1}
-    files.write_container(
-        folder / "values.zoom", header, {} if damage == "missing" else {"values 0": values}
-    )
-    content = (folder / "values.zoom").read_bytes()
-    if damage == "flipped":
-        (folder / "values.zoom").write_bytes(
-            content.replace(np.ones(1).tobytes(), np.full(1, 4.0).tobytes(), 1)
-        )
-    elif damage == "cut":
-        (folder / "values.zoom").write_bytes(content[:-1])
-    if damage == "none":
-        assert read_study(folder)["random"].policy_values.tolist() == values.tolist()
-        return
-    with pytest.raises(
-        zooming.ConfigurationError,
-        match=r"values.zoom is damaged .*zooming report --expected N makes it again",
-    ):
-        read_study(folder)

@@ -22,7 +22,7 @@ from zooming.validation import Floats
 
 NOT_VALUED = (
     "there are no exact values of policies: learn(checkpoints=...), or for a study "
-    "zooming report --expected N"
+    "zooming run --expected N"
 )
 
 

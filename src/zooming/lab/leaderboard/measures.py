@@ -27,9 +27,9 @@ from zooming.lab.leaderboard.plan import Board, Cell, group_of
 from zooming.lab.listing import say_about
 from zooming.lab.report.collect import learning_curve
 from zooming.lab.study.chunks import FINAL_VALUE
+from zooming.lab.study.runs import find_optima
 from zooming.lab.study.store import MANIFEST, Store
 from zooming.lab.study.stored import read_manifest
-from zooming.lab.study.values import find_optima
 from zooming.plots.curve_data import Runs
 from zooming.validation import Floats
 

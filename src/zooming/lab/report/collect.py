@@ -25,7 +25,6 @@ from zooming.lab.study.store import MANIFEST, Store
 from zooming.lab.study.stored import read_json, read_manifest
 from zooming.lab.study.study import Study
 from zooming.lab.study.summary import FEW_SEEDS, Row
-from zooming.lab.study.values import value_policies
 from zooming.lab.tune import TUNED
 from zooming.partitions.boxes import BoxTable
 from zooming.partitions.cuts import Cut
@@ -285,20 +284,14 @@ def q_star(optimal: Optimal, cuts: Sequence[Cut] = ()) -> dict[str, Any]:
 MOST_SEEDS_SHOWN = 100  # as markers
 
 
-def collect(folder: Path, n_valued: int = 0) -> dict[str, Any]:
-    """Return all data of the page for the folder of a study, a tuning or a reproduction.
-
-    The policies of the first `n_valued` runs of each agent are valued exactly, which gives the
-    expected regret.
-    """
+def collect(folder: Path) -> dict[str, Any]:
+    """Return all data of the page for the folder of a study, a tuning or a reproduction."""
     problems: list[dict[str, Any]] = []
     manifests: list[dict[str, Any]] = []
     studies = list(_studies(folder))
     for where, names, extra in studies:
         study = Study.stored(where)
         rows, configuration = study.summary(where), study.configuration
-        if n_valued:
-            value_policies(where, n_valued)
         for problem in configuration.problems:
             runs = read_study(where, problem.name)
             ours = [row for row in rows if row.problem == problem.name]

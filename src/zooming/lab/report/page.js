@@ -123,7 +123,7 @@ function curves(problem) {
   at("regret-expected").parentElement.hidden = !valued;
   at("regret-note").hidden = !solved;
   at("regret-note").textContent = expected ? `Of the greedy policies, by their exact values at checkpoints of ${nValued()} runs.`
-    : `Of the returns that were observed.${cut ? " The axis ends at the learners; a double click shows all." : ""}` + (valued ? "" : " zooming report --expected 5 adds the expected regret.");
+    : `Of the returns that were observed.${cut ? " The axis ends at the learners; a double click shows all." : ""}` + (valued ? "" : " zooming run --expected 5 measures the expected regret, too.");
   at("memory-caption").textContent = `Memory against ${solved ? "realized regret" : "mean return"}: a point a seed (up to 100); ${solved ? "down" : "up"} and to the left is better`;
   at("regret-log").parentElement.hidden = !solved;  // returns may be negative
   const logarithmic = solved && at("regret-log").checked ? { type: "log", dtick: 1 } : {};

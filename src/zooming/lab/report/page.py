@@ -12,7 +12,6 @@ from zooming.errors import ConfigurationError
 from zooming.export.pages import Target, fill_page, one_target, plotly_script, read_text
 from zooming.lab.report.collect import collect
 from zooming.lab.study import modules
-from zooming.validation import check_int
 
 PACKAGE = "zooming.lab.report"
 Imports = Annotated[
@@ -24,7 +23,6 @@ def report(
     folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
     target: Target = None,
     out: str | None = None,
-    expected: int = 0,
     imports: Imports = (),
 ) -> None:
     """Write an HTML page of a study or reproduction: tables, curves and the growth of partitions.
@@ -35,8 +33,6 @@ def report(
         folder: folder of a finished zooming run, zooming tune or zooming reproduce.
         target: file to write. By default report.html in the folder.
         out: the same as an option.
-        expected: number of runs of each agent whose policies are valued exactly, for the expected
-            regret. A reproduction already has some.
         imports: module that registers environments of the study. No other module that the folder
             names is imported.
     """
@@ -55,7 +51,7 @@ def report(
         raise ConfigurationError(f"{path}: {error.strerror}") from error
     for module in imports:
         modules.import_named(module)
-    data = collect(Path(folder), check_int(expected, "--expected", 0))
+    data = collect(Path(folder))
     for problem in data["problems"]:
         if problem["why_not_made"]:
             print(f"no run is replayed of {problem['name']}: {problem['why_not_made']}")

@@ -1,13 +1,19 @@
-"""Read the runs of a finished study, for plots."""
+"""Read the runs and optima of a finished study, for plots and summaries."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from zooming.analysis.regret import optimum_error
 from zooming.errors import ConfigurationError
+from zooming.lab.study import modules
+from zooming.lab.study.chunks import N_VALUES, checkpoint_episodes
+from zooming.lab.study.problems import Problem
 from zooming.lab.study.store import Store
-from zooming.lab.study.values import find_optima, read_values
+from zooming.lab.study.stored import Optima, StoredOptimum
 from zooming.plots.curve_data import Runs
 
 
@@ -50,18 +56,48 @@ def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs
         raise ConfigurationError(
             f"problem={problem!r}: choose one of the study's, {', '.join(problems)}"
         )
-    values, optimum = read_values(folder), find_optima(store)[problem]
-    found: dict[str, Runs] = {}
+    optimum, found = find_optima(store)[problem], dict[str, Runs]()
     for agent in store.configuration.agents:
         runs = store.runs(problems[problem], agent)
         curves = runs["curve_total"], runs["curve_n_balls"], runs["nbytes"]
         found[agent.label] = Runs(runs["curve_episode"], *curves, optimum and optimum.return_)
-        valued = values.get((problem, agent.label))
-        if valued is not None:
+        chunks = [c for c in store.configuration.chunks_of(problems[problem], agent) if c.n_valued]
+        if optimum is None or not chunks:
+            continue
+        values = np.concatenate([store.read(chunk)["policy_values"] for chunk in chunks])
+        if len(values):
             found[agent.label] = replace(
                 found[agent.label],
-                checkpoints=valued.checkpoints,
-                policy_values=valued.values,
-                error=valued.optimum_error,
+                checkpoints=checkpoint_episodes(store.configuration.episodes, N_VALUES),
+                policy_values=values,
+                error=optimum.error,
             )
     return found
+
+
+def find_optima(store: Store) -> Optima:
+    """Return {problem: optimum}. The optimum is None if the problem cannot be solved.
+
+    New optima are written to the folder if it is open for writing.
+    """
+    optima = store.optima()
+    if optima is None:
+        problems, precision = store.configuration.problems, store.configuration.optimum
+        optima = {one.name: _solve(one, precision, store.is_open) for one in problems}
+        if store.is_open:
+            store.write_optima(optima)
+    return optima
+
+
+def _solve(problem: Problem, precision: str, is_strict: bool) -> StoredOptimum | None:
+    """Solve a problem. If that fails, return None, or raise the error if `is_strict`."""
+    try:
+        modules.find_id(problem.env_id)
+        optimal = problem.optimal(precision)
+    except Exception:  # a user's environment may raise anything
+        if is_strict:
+            raise
+        return None  # a reader shows the rest
+    if optimal is None:
+        return None
+    return StoredOptimum(float(optimal.return_), optimum_error(optimal))

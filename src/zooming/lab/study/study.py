@@ -16,11 +16,11 @@ from zooming.lab.study import engines
 from zooming.lab.study.chunks import Chunk
 from zooming.lab.study.configuration import Configuration
 from zooming.lab.study.problems import AgentChoice, Problem, agent_named, resolve_problem
+from zooming.lab.study.runs import find_optima
 from zooming.lab.study.stopping import Stopped, raise_on_sigterm
 from zooming.lab.study.store import CHUNKS, Store
 from zooming.lab.study.stored import StoredOptimum
 from zooming.lab.study.summary import Row, summarize
-from zooming.lab.study.values import find_optima
 from zooming.validation import count_noun, import_frames
 
 
