@@ -27,17 +27,7 @@ from zooming.validation import check_int, short_repr
 
 
 class FunctionPolicy:
-    """A function `policy(step, observation)` with the `predict` of an agent.
-
-    Parameters
-    ----------
-    function : callable
-        Returns an action for a step, counted from 0, and an observation.
-    env : gymnasium.Env
-        The environment to play on.
-    horizon : int, optional
-        Steps of an episode. By default the environment's own number.
-    """
+    """A function `policy(step, observation)` with the `predict` of an agent on an environment."""
 
     def __init__(self, function: Any, env: Any, horizon: int | None = None) -> None:
         self._function = as_function(function)

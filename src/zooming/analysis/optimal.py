@@ -92,27 +92,11 @@ class Optimal:
         return self.grid.env.horizon
 
     def value(self, step: int, state: ArrayLike) -> float:
-        """Return V*_h(x) for one state.
-
-        Parameters
-        ----------
-        step : int
-            Step h of the episode, from 0.
-        state : array or int
-            The state x, an integer if states are Discrete.
-        """
+        """Return V*_h(x) for one state, an integer if states are Discrete."""
         return self.grid.value(self._step(step), self._state(state))
 
     def values(self, step: int, states: ArrayLike) -> Floats:
-        """Return V*_h of n states as an array [n].
-
-        Parameters
-        ----------
-        step : int
-            Step h of the episode, from 0.
-        states : array
-            The states, of shape [n, n_state], or [n] if they are Discrete.
-        """
+        """Return V*_h of states [n, n_state], or [n] if they are Discrete, as an array [n]."""
         env, step = self.grid.env, self._step(step)
         if not env.has_whole_states:
             states = np.atleast_2d(np.asarray(states, np.float64))
@@ -124,27 +108,11 @@ class Optimal:
         )
 
     def q_value(self, step: int, state: ArrayLike, action: ArrayLike) -> float:
-        """Return Q*_h(x, a) for one state and one action.
-
-        Parameters
-        ----------
-        step : int
-            Step h of the episode, from 0.
-        state, action : array or int
-            The state x and the action a, integers if they are Discrete.
-        """
+        """Return Q*_h(x, a) for one state and one action, integers if they are Discrete."""
         return float(self.q_values(step, np.array([state]), np.array([action]))[0])
 
     def q_values(self, step: int, states: ArrayLike, actions: ArrayLike) -> Floats:
-        """Return Q*_h of n pairs as an array [n].
-
-        Parameters
-        ----------
-        step : int
-            Step h of the episode, from 0.
-        states, actions : array
-            Shapes [n, n_state] and [n, n_action], or [n] if they are Discrete.
-        """
+        """Return Q*_h of n pairs [n, n_state], [n, n_action] (Discrete: [n]) as an array [n]."""
         env = self.grid.env
         x = _check_points(states, env.state_box, env.has_whole_states, "state")
         a = _check_points(actions, env.action_box, env.has_whole_actions, "action")
@@ -155,15 +123,7 @@ class Optimal:
         return self.grid.backup(self._step(step), x, a, GIVEN_ACTIONS)[0]
 
     def action(self, step: int, state: ArrayLike) -> Any:
-        """Return an optimal action in one state: an array, or an integer if actions are Discrete.
-
-        Parameters
-        ----------
-        step : int
-            Step h of the episode, from 0.
-        state : array or int
-            The state x, an integer if states are Discrete.
-        """
+        """Return an optimal action in one state, an integer if actions are Discrete."""
         grid = self.grid
         best = grid.backup(self._step(step), self._state(state)[None], grid.actions, grid.search)[
             1

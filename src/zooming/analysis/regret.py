@@ -55,20 +55,7 @@ class Regret:
 
     @classmethod
     def of(cls, history: Any, optimal: Any) -> Regret:
-        """Return the regret of a history against an optimum, like `history.regret(optimal)`.
-
-        Parameters
-        ----------
-        history : History
-            The result of `learn`.
-        optimal : Optimal or float
-            The result of `zooming.solve`, or a known optimal return.
-
-        Raises
-        ------
-        ConfigurationError
-            If `optimal` is not an optimum or a number, or is for another horizon.
-        """
+        """Return the regret of a history against an optimum, like `history.regret(optimal)`."""
         best = best_return(optimal)
         ours, theirs = getattr(history.agent, "horizon", None), getattr(optimal, "horizon", None)
         if ours is not None and theirs is not None and ours != theirs:
@@ -146,15 +133,8 @@ def regret_of(history: Any, optimal: Any) -> Regret:
 
     Parameters
     ----------
-    history : History
-        The result of `learn`.
     optimal : Optimal or float
         The result of `zooming.solve`, or a known optimal return.
-
-    Returns
-    -------
-    Regret
-        Realized regret, and the exact one at the checkpoints of learn().
     """
     return Regret.of(history, optimal)
 

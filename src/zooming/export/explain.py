@@ -183,18 +183,6 @@ def _loss(
 def explain_step(agent: Any, step: int | None = None, **options: Any) -> Any:
     """Return the learned policy as readable rules. It is the method `explain` of an agent.
 
-    Parameters
-    ----------
-    agent : Agent
-        The agent.
-    step : int, optional
-        The step to explain. By default all of them.
-    **options
-        Other arguments of `zooming.explain`, for example `n_rules`.
-
-    Returns
-    -------
-    Rules
-        Print it, or use `frame()` and `plot()`.
+    The options are the other arguments of `zooming.explain`, for example `n_rules`.
     """
     return explain(agent, step=step, **options)

@@ -135,15 +135,7 @@ class ActionGrid(PolicyForm):
         ]
 
     def act(self, step: int, state: Any) -> Floats:
-        """Return the action in a state, by the same computation that every format writes out.
-
-        Parameters
-        ----------
-        step : int
-            Step of the episode, from 0.
-        state : sequence of float
-            The state, one number per axis.
-        """
+        """Return the action in a state, by the same computation that every format writes out."""
         unit = (self.squash_state(state) - self.low) / self.width
         cell = 0
         entries: list[int] = []
@@ -178,11 +170,6 @@ class ActionGrid(PolicyForm):
 
 def action_grid(agent: Any) -> ActionGrid:
     """Return the policy of a planner, exactly as `agent.predict` plays it.
-
-    Parameters
-    ----------
-    agent : Planner or an agent that recommends one
-        The agent.
 
     Examples
     --------

@@ -203,10 +203,7 @@ class Rules:
     def records(self) -> list[dict[str, Any]]:
         """Return one dict per rule: step, "AXIS low", "AXIS high", actions, value, visits, ...
 
-        Returns
-        -------
-        list of dict
-            Rows for a table or a JSON file. Infinite ends and unknown values are None.
+        Infinite ends and unknown values are None.
         """
         found = []
         for rule in self.rules:
@@ -220,13 +217,7 @@ class Rules:
         return found
 
     def frame(self, library: str = "polars") -> Any:
-        """Return `records()` as a data frame of polars or pandas.
-
-        Parameters
-        ----------
-        library : {"polars", "pandas"}, default "polars"
-            The library, which must be installed.
-        """
+        """Return `records()` as a data frame. `library` is "polars" or "pandas"."""
         return import_frames(library, "frame").DataFrame(self.records())
 
     plot = UpperMethod()
@@ -234,19 +225,8 @@ class Rules:
     def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write the rules as Python, JSON, C or SQL code that runs without zooming.
 
-        The file plays exactly what `rules.policy` plays.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file: `.py`, `.json`, `.h` (C99) or `.sql`.
-        **options
-            Other arguments of `zooming.export_policy`.
-
-        Raises
-        ------
-        ConfigurationError
-            If not all steps are explained, or an option is wrong. Nothing is written.
+        The file plays exactly what `rules.policy` plays. The options are those of
+        `zooming.export_policy`. All steps must be explained.
         """
         missing = sorted(set(range(self.policy.horizon)) - set(self.steps))
         if missing:

@@ -78,15 +78,7 @@ class DecisionTree(PolicyForm):
         ]
 
     def act(self, step: int, state: Any) -> Floats:
-        """Return the action in a state, by the same comparisons that every format writes out.
-
-        Parameters
-        ----------
-        step : int
-            Step of the episode, from 0.
-        state : sequence of float
-            The state, one number per axis.
-        """
+        """Return the action in a state, by the same comparisons that every format writes out."""
         state, at = self.squash_state(state), int(self.roots[step])
         while at >= 0:
             at = int((self.right if state[self.axis[at]] >= self.threshold[at] else self.left)[at])
@@ -95,11 +87,6 @@ class DecisionTree(PolicyForm):
 
 def decision_tree(agent: Any) -> DecisionTree:
     """Convert the policy of an agent with a partition to a tree. It plays exactly as `predict`.
-
-    Parameters
-    ----------
-    agent : AdaptiveQ, NetQ, TreeQ, or an agent of the same kind
-        The agent. Its policy has one action in each of some boxes of states.
 
     Raises
     ------

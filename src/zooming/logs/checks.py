@@ -41,10 +41,7 @@ class Fault:
 class Checker:
     """Convert rows to transitions that an agent can learn from, and count the faults.
 
-    Parameters
-    ----------
-    agent : Agent
-        The agent. Rows must fit its spaces, its horizon and its reward range.
+    Rows must fit the agent's spaces, its horizon and its reward range.
     """
 
     def __init__(self, agent: Any) -> None:

@@ -196,17 +196,7 @@ FEWEST_ADVISED = 100  # episodes of a new log
 
 
 class Refusal:
-    """Explain why a method has no answer, and what to record.
-
-    Parameters
-    ----------
-    log : Trajectories
-        All episodes.
-    model : FittedModel
-        The regression on them, or on a part.
-    method : str
-        The method.
-    """
+    """Explain why a method has no answer, and what to record."""
 
     def __init__(self, log: Trajectories, model: FittedModel, method: str) -> None:
         self.log, self.model, self.method = log, model, method
@@ -288,21 +278,7 @@ SETTLED = 1.1  # factor of the change with twice as many neighbors, for chance
 
 
 class Answer:
-    """Compute the estimates of one call of `evaluate_on`, whose arguments are checked.
-
-    Parameters
-    ----------
-    log : Trajectories
-        The episodes.
-    played : Played
-        The policy.
-    radius, level : float
-        As for `evaluate_on`.
-    resamples : int
-        Number of bootstrap samples of the episodes.
-    generator : numpy.random.Generator
-        Generator of the bootstrap.
-    """
+    """Compute the estimates of one call of `evaluate_on`, whose arguments are checked."""
 
     def __init__(
         self,

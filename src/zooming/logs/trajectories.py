@@ -153,17 +153,7 @@ def _check_propensities(chances: Floats, rows: NDArray[np.int64]) -> None:
 
 
 class Played:
-    """Compute the actions that a policy would play in the states of a log.
-
-    Parameters
-    ----------
-    policy : Agent or function
-        The policy.
-    problem : LearningProblem
-        The problem of the log.
-    kinds : sequence of str, optional
-        Kinds of the axes. By default those of the problem.
-    """
+    """Compute the actions that a policy would play in the states of a log."""
 
     def __init__(
         self, policy: Any, problem: LearningProblem, kinds: Sequence[str] | None = None

@@ -45,22 +45,9 @@ def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
 
     Parameters
     ----------
-    ax : Axes or None
-        The Axes to draw on. None makes a new one.
     boxed : bool
         Whether to draw all four sides and no grid. By default the left and lower sides and a grid
         are drawn.
-
-    Yields
-    ------
-    Axes
-
-    Raises
-    ------
-    ConfigurationError
-        If `ax` is not an Axes.
-    ImportError
-        If matplotlib is not installed.
 
     Examples
     --------

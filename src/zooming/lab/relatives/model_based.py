@@ -278,18 +278,7 @@ PLANNING = ("full", "one-step")
 class ModelLearner(QLearner):
     """Base class of agents with a model of rewards and next states for each ball.
 
-    See `kernels.boxes.models`.
-
-    Parameters
-    ----------
-    env : gymnasium.Env
-        The environment to learn on.
-    planning : {"full", "one-step"}, default "full"
-        Plan for all balls after each episode, or for each ball when it is visited.
-    monotone : bool
-        Forbid that Q and V rise.
-    **options
-        Options of `QLearner`.
+    `NetMB` describes the options, and `kernels.boxes.models` the algorithm.
     """
 
     has_lemmas = False
@@ -313,11 +302,6 @@ class ModelLearner(QLearner):
 
     def model(self, step: int) -> Estimates:
         """Return the estimated rewards and next states of the balls of a step.
-
-        Parameters
-        ----------
-        step : int
-            The step, from 0.
 
         Returns
         -------
@@ -381,17 +365,7 @@ class NetMB(ModelLearner, NetQ):
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | bonuses.Bonus, **options: Any) -> NetMB:
-        """Return the agent in the authors' form: points 0, eps, 2 eps, ..., capped by H, monotone.
-
-        Parameters
-        ----------
-        env : gymnasium.Env
-            The environment to learn on.
-        bonus : float or Bonus
-            Exploration bonus: a number c means c / sqrt(n).
-        **options
-            Other options of `NetMB`.
-        """
+        """Return the authors' form: points 0, eps, 2 eps, ..., capped by H, monotone."""
         return cls(env, bonus=bonus, cap="horizon", points="multiples", monotone=True, **options)
 
 
@@ -473,14 +447,5 @@ class AdaptiveMB(ModelLearner):
         """Return the agent in the paper's form: monotone, capped by H, actions uniform in the ball.
 
         It is not the authors' program, see `docs/lab/relatives.md`.
-
-        Parameters
-        ----------
-        env : gymnasium.Env
-            The environment to learn on.
-        bonus : float or Bonus
-            Exploration bonus: a number c means c / sqrt(n). The paper tunes c.
-        **options
-            Other options of `AdaptiveMB`.
         """
         return cls(env, bonus=bonus, cap="horizon", action="uniform", monotone=True, **options)

@@ -255,15 +255,6 @@ class SinglePartitionQ(QLearner):
         All steps are alike: V(x') = min(H, max Q) also after the last step, so Q is not the return
         that is left. D is the largest |Q| of the relevant balls, and the temperature does not
         grow before a ball was split. Values are capped by H, and actions are uniform in the ball.
-
-        Parameters
-        ----------
-        env : gymnasium.Env
-            The environment to learn on.
-        bonus : float or Bonus
-            Exploration bonus: a number c means c / sqrt(t). The paper tunes c.
-        **options
-            Other options of `SinglePartitionQ`.
         """
         return cls(env, bonus=bonus, cap="horizon", action="uniform", published=True, **options)
 

@@ -74,22 +74,6 @@ def sample_value(agent: Agent, env: Any, episodes: int, seed: int) -> float:
     `predict` per step. That is several times as fast. For any other environment, `evaluate` is
     called.
 
-    Parameters
-    ----------
-    agent
-        The agent. It does not learn.
-    env
-        The environment.
-    episodes
-        Number of episodes, at least 1.
-    seed
-        Seed of the draws.
-
-    Returns
-    -------
-    float
-        The mean return.
-
     Examples
     --------
     >>> import gymnasium as gym, zooming
