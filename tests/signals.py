@@ -34,16 +34,6 @@ def drift(state, action, step, params, rng, next_state):
     return 1.0 - abs(state[0] - action[0])
 
 
-class Halves:
-    """A user-defined split rule, so that each split calls Python."""
-
-    def due_at(self, low, high):
-        return 2.0 / float((high - low).max())
-
-    def axes(self, low, high):
-        return [int(np.argmax(high - low))]
-
-
 def oil(noise=0.1):
     return gym.make("zooming/Oil-v0", noise=noise)
 
@@ -292,7 +282,6 @@ SCENARIOS = {
     "fused": fused(adaptive),
     "fused, short calls": fused(adaptive, parts=7),
     "fused, own dynamics": fused(lambda: zooming.AdaptiveQ(own(), seed=2)),
-    "fused, own rule": fused(lambda: zooming.AdaptiveQ(own(), split=Halves(), seed=2)),
     "fused, doubling": fused(
         lambda: zooming.AdaptiveQ(oil(), bonus=Doubling(Theory()), seed=2), parts=50
     ),
@@ -393,7 +382,6 @@ def warm_up():
         for driver in ("fused", "python"):
             make().learn(3, driver=driver)
     zooming.MetricQ(own(), metrics.LInf(9), lazy=True, seed=0).learn(300, driver="fused")
-    zooming.AdaptiveQ(own(), split=Halves(), seed=0).learn(50)
     for driver in ("fused", "python"):
         zooming.Median(gym.make("zooming/Ambulance-v0"), seed=0).learn(3, driver=driver)
     zooming.Random(oil(), seed=0).learn(3)

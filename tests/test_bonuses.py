@@ -374,20 +374,13 @@ def test_the_doubling_trick_restarts_between_episodes_in_a_loop_of_your_own_and_
     assert knowledge(agent) == before  # what is refused forgets nothing
 
 
-class Halves:
-    """A split rule of a user: the kernel stops in the middle of an episode to ask it."""
-
-    def due_at(self, low, high):
-        return 3.0 / float((high - low).max()) ** 2
-
-    def axes(self, low, high):
-        return [int(np.argmax(high - low))]
-
-
-def test_the_doubling_trick_works_with_a_split_rule_that_stops_in_the_middle_of_an_episode():
+def test_the_doubling_trick_works_where_python_covers_balls_in_the_middle_of_an_episode():
     def agent():
-        return zooming.AdaptiveQ(
-            gym.make("zooming/Ambulance-v0"), bonus=Doubling(Theory()), split=Halves(), seed=0
+        return zooming.MetricQ(
+            gym.make("zooming/Ambulance-v0"),
+            zooming.metrics.LInf(9),
+            bonus=Doubling(Theory()),
+            seed=0,
         )
 
     fused, python = agent(), agent()

@@ -484,14 +484,9 @@ def test_agents_with_a_table_and_without_have_the_same_callbacks(tmp_path):
 
 @pytest.mark.plain
 def test_an_agent_that_cannot_be_saved_is_refused_before_the_run(tmp_path):
-    class Own:
-        def due_at(self, low, high):
-            return 1.0
-
-        def axes(self, low, high):
-            return [0]
-
-    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), split=Own(), seed=0)
+    agent = zooming.MetricQ(
+        gym.make("zooming/Oil-v0"), zooming.metrics.LInf(9), oracle=lambda *given: None, seed=0
+    )
     path = tmp_path / "own.zoom"
     for callback in (
         callbacks.Checkpoint(path),
@@ -499,7 +494,7 @@ def test_an_agent_that_cannot_be_saved_is_refused_before_the_run(tmp_path):
         [callbacks.Checkpoint(path)],
     ):
         with pytest.raises(
-            zooming.ConfigurationError, match=r"a split rule of your own \(Own\) cannot be saved"
+            zooming.ConfigurationError, match="an oracle of your own cannot be saved"
         ):
             agent.learn(5, callback=callback)
         assert agent.n_episodes == 0

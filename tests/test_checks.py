@@ -24,17 +24,6 @@ STATE = np.array([0.5])
 ENV = gym.make("zooming/Oil-v0", horizon=2)
 
 
-class Rule:
-    def __init__(self, due):
-        self.due = due
-
-    def due_at(self, low, high):
-        return self.due
-
-    def axes(self, low, high):
-        return [0]
-
-
 class Width:
     def __init__(self, value):
         self.value = value
@@ -168,12 +157,6 @@ def test_an_action_beyond_floating_point_is_refused_by_the_environment():
     ENV.reset(seed=0)
     with pytest.raises(zooming.TransitionError, match=r"step 0: action .* is not in Box"):
         ENV.unwrapped.step([HUGE])
-
-
-def test_a_rule_that_splits_after_more_visits_than_a_float_holds_never_splits():
-    agent = zooming.AdaptiveQ(ENV, split=Rule(HUGE), seed=0)
-    agent.learn(10)
-    assert agent.n_balls == 2
 
 
 @pytest.mark.parametrize("value", [Decimal(1), "1", b"1", None, 1j, [0.5], True], ids=repr)

@@ -13,24 +13,12 @@ from helpers import AGENTS, KINDS, Drift, box, knowledge, same_history
 from zooming.agents.files import container as files
 from zooming.bonuses import Doubling, Theory
 
-
-class OnlyActions:
-    """A split rule of the user's own: balls are halved along the action alone."""
-
-    def due_at(self, low, high):
-        return (1.0 / (high[1] - low[1])) ** 2
-
-    def axes(self, low, high):
-        return [1]
-
-
 CLIPPING = {
     **{kind: AGENTS[kind] for kind in KINDS},
     "lazy": lambda env, **options: zooming.MetricQ(
         env, zooming.metrics.LInf(points_per_axis=9), lazy=True, **options
     ),
     "doubling": lambda env, **options: zooming.AdaptiveQ(env, bonus=Doubling(Theory()), **options),
-    "own split": lambda env, **options: zooming.AdaptiveQ(env, split=OnlyActions(), **options),
 }
 pytestmark = [
     pytest.mark.kernels,
@@ -180,7 +168,7 @@ def test_a_loaded_agent_warns_of_the_first_clipped_reward_unless_it_has_warned(t
         zooming.load(tmp_path / "agent").update(0, x, x, 9.0, x)
 
 
-@pytest.mark.parametrize("kind", sorted(CLIPPING.keys() - {"own split"}))  # which no file can hold
+@EVERY_AGENT
 def test_a_file_keeps_the_option_and_the_count(kind, tmp_path):
     agent = clipping(kind)
     agent.learn(15)

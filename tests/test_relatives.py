@@ -1,7 +1,5 @@
 """The relatives of AdaptiveQ: each passes the harness and agrees with a plain version."""
 
-from unittest.mock import Mock
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -187,7 +185,6 @@ def test_a_search_says_what_it_cannot_take():
     for options, words in (
         ({"bonus": zooming.bonuses.Exact()}, "goes back to earlier tables"),
         ({"bonus": zooming.bonuses.Doubling(zooming.bonuses.Theory())}, "goes back"),
-        ({"split": Mock(spec=["due_at", "axes"])}, "splits in compiled code"),
         ({"evaluations": 0}, "evaluations"),
         ({"growth": 0.5}, "growth"),
         ({"published": 1}, "give True or False"),

@@ -14,16 +14,6 @@ pytestmark = pytest.mark.kernels
 HORIZON = 4
 
 
-class LongSide:
-    """A split rule of a user: halve the longest side."""
-
-    def due_at(self, low, high):
-        return 3.0 / (high - low).max()
-
-    def axes(self, low, high):
-        return [int(np.argmax(high - low))]
-
-
 SPACES = {
     "plain": Boxes(box((0.0, 1.0), (-1.0, 3.0)), box((0.0, 2.0))),
     "float32": Boxes(box((0.0, 1.0), dtype=np.float32), box((-2.0, 2.0), dtype=np.float32)),
@@ -35,7 +25,7 @@ SPACES = {
 AGENTS = {
     "AdaptiveQ": zooming.AdaptiveQ,
     "few balls": lambda env, **options: zooming.AdaptiveQ(env, max_balls=60, **options),
-    "own splits": lambda env, **options: zooming.AdaptiveQ(env, split=LongSide(), **options),
+    "longest": lambda env, **options: zooming.AdaptiveQ(env, split="longest", **options),
     "doubling": lambda env, **options: zooming.AdaptiveQ(
         env, bonus=zooming.bonuses.Doubling(zooming.bonuses.Exact()), **options
     ),

@@ -117,29 +117,33 @@ def test_a_mark_that_an_interrupt_left_behind_does_not_stop_the_agent():
 
 @pytest.mark.plain
 @pytest.mark.parametrize("driver", ["fused", "python"])
-def test_a_split_that_fails_is_made_when_learning_goes_on(driver):
+def test_a_cover_that_fails_is_made_when_learning_goes_on(driver):
     """The episode under way waits for it in the fused driver, and is in the table in part with
     the Python one."""
 
-    class Moody(signals.Halves):
+    class Moody:
         is_down = True
 
-        def axes(self, low, high):
+        def __call__(self, uncovered, radius, space):
             if self.is_down:
                 raise Stop
-            return super().axes(low, high)
+            found = np.argwhere(uncovered)
+            return tuple(found[0]) if len(found) else None
 
-    rule = Moody()
-    agent = zooming.AdaptiveQ(signals.own(), split=rule, seed=0)
-    with pytest.raises(Stop, match="by the test"):
+    def make():
+        return zooming.MetricQ(signals.own(), zooming.metrics.LInf(9), oracle=oracle, seed=0)
+
+    oracle = Moody()
+    agent = make()
+    with pytest.raises(zooming.ConfigurationError, match="by the test"):
         agent.learn(50, driver=driver)
     n, kept = agent.n_episodes, agent.interrupted_history
     assert n == len(kept) + (driver == "python")
-    rule.is_down = False
+    oracle.is_down = False
     both = kept + agent.learn(20, driver=driver)
     assert agent.n_episodes == n + 20
     if driver == "fused":
-        whole = zooming.AdaptiveQ(signals.own(), split=rule, seed=0)
+        whole = make()
         assert both.returns.tobytes() == whole.learn(n + 20).returns.tobytes()
         assert knowledge(agent) == knowledge(whole)
 

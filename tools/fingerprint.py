@@ -64,18 +64,6 @@ class Shelf(gym.Env):
         return {"stock": self.stock, "heat": heat}, {"action_mask": mask.astype(np.int8)}
 
 
-class Patient:
-    """A split rule of one's own: halve the first longest side after twice the paper's visits."""
-
-    def due_at(self, low, high):
-        """Return the visits that make a ball due."""
-        return 2.0 / max(high - low) ** 2
-
-    def axes(self, low, high):
-        """Return the axis to halve."""
-        return [int(np.argmax(high - low))]
-
-
 def queue(state, action, step, params, arrivals, next_state):
     """Serve `action` of those who wait."""
     served = min(state[0], action[0])
@@ -113,7 +101,6 @@ def settings():
         "first ties, horizon cap": {"ties": "first", "cap": "horizon"},
         "uniform actions": {"action": "uniform"},
         "longest": {"split": "longest"},
-        "own split": {"split": Patient()},
         "max_balls": {"max_balls": 60},
         "theory": {"bonus": bonuses.Theory(episodes=EPISODES)},
         "exact": {"bonus": bonuses.Exact()},

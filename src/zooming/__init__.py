@@ -25,7 +25,6 @@ _HOME = {
     for alias in node.names
 }
 _N_LISTED = next(i for i, node in enumerate(_STUB) if isinstance(node, _ast.AnnAssign))
-_PACKAGES = ("zooming", "zooming.partitions")  # names from these are modules
 __all__ = list(_HOME)[:_N_LISTED]  # each import of the stub is one name
 
 
@@ -33,7 +32,7 @@ def __getattr__(name: str) -> _Any:
     if name not in _HOME:
         raise AttributeError(f"module 'zooming' has no attribute {name!r}")
     home = _HOME[name]
-    if home in _PACKAGES:
+    if home == "zooming":  # the name is a module
         return _importlib.import_module(f"{home}.{name}")
     value = getattr(_importlib.import_module(home), name)
     globals()[name] = value

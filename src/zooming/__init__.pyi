@@ -32,7 +32,6 @@ from zooming.lab.study.study import Study as Study
 from zooming.lab.tune import tune as tune
 from zooming.logs.evaluate_on import evaluate_on as evaluate_on
 from zooming.logs.record import record as record
-from zooming.partitions import splits as splits
 from zooming.testing.harness import check_agent as check_agent
 
 # The names above are `zooming.__all__`. Those below are found as `zooming.NAME`, too: users receive

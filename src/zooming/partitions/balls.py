@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,9 +38,6 @@ from zooming.partitions.table import Answer, Table, root_values
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible
 from zooming.validation import Floats
-
-if TYPE_CHECKING:
-    pass
 
 
 def split_by_oracle(table: BallTable, row: int, oracle: Packing | Oracle) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +13,12 @@ from zooming.kernels import ACTIVE, BALL, CORE, FINE, NO_PARENT, STORED_BALL, si
 from zooming.kernels.boxes import play as box_episodes
 from zooming.kernels.boxes import play as box_queries
 from zooming.kernels.loop.crossing import Boxes, pack
-from zooming.partitions import splits as split_answers
 from zooming.partitions.faults import fault, has_same_cuts, lengths, levels
 from zooming.partitions.table import Answer, Table, n_roots, root_values
 from zooming.partitions.view import Partition, corners
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible
 from zooming.validation import Floats
-
-if TYPE_CHECKING:
-    pass
 
 
 def cut_into_cells(table: Any, borders: list[Floats]) -> None:
@@ -103,69 +99,13 @@ def _radii(core: NDArray[Any], depth: NDArray[np.int64], side_lengths: Floats) -
     return np.asarray(side_lengths.max(axis=1))
 
 
-def split_by_rule(table: BoxTable, row: int) -> None:
-    """Split a due ball by the table's rule, or set when it is due again."""
-    axes, rows = table.axes, table.rows
-    bits, at = split_answers.cuts(
-        table.rule, split_answers.ball_at(table, row, axes.names, axes.table), axes.table
-    )
-    n_children = 1 << bits.bit_count()
-    if not bits:
-        # A TreeRule may give a later number of visits; for any other rule the ball stays whole.
-        later = due_at_row(table, row) if split_answers.sees_statistics(table.rule) else 0.0
-        rows["due_at"][row] = later if later > rows["n_visits"][row] else np.inf
-    elif not _has_room(table, row, bits):
-        rows["due_at"][row] = np.inf
-    elif table.n_balls + n_children - 1 > table.core["max_balls"][0]:
-        rows["due_at"][row] = np.inf  # balls never disappear: never due again
-        table.is_full = True
-    else:
-        table.reserve(2 * (n_children - 1))  # may replace the rows
-        ball, core = table.rows[row].copy(), table.core.copy()
-        try:
-            kernels.cut(table.rows, table.core, table.stats, axes.table, row, bits, at)
-            children = range(table.rows_in_use - n_children, table.rows_in_use)
-            table.rows["due_at"][children.start : children.stop] = [
-                due_at_row(table, child) for child in children
-            ]
-        except BaseException:  # from the rule, or an interrupt: restore the ball, still due
-            table.rows[row], table.core[:] = ball, core
-            raise
-
-
-def due_at_row(table: BoxTable, row: int) -> float:
-    """Return the number of visits at which the rule splits a ball."""
-    ball = split_answers.ball_at(table, row, table.axes.names, table.axes.table)
-    return split_answers.due_at(table.rule, ball)
-
-
-def _has_room(table: BoxTable, row: int, bits: int) -> bool:
-    """Return whether the stack of a selection is large enough for the forks below these cuts.
-
-    Each cut along an action axis on the path from the root is a fork. `bits` has one bit per axis
-    that is cut.
-    """
-    n_state, n_forks = (
-        int(table.core["n_state"][0]),
-        (bits >> int(table.core["n_state"][0])).bit_count(),
-    )
-    while table.rows["parent"][row] != kernels.NO_PARENT:
-        row = int(table.rows["parent"][row])
-        n_forks += int(table.rows["axis"][row] >= n_state)
-    return bool(n_forks <= kernels.most_splits(table.core["n_action"][0]))
-
-
 _CACHE_LINE = 64
 _NOTHING = np.zeros(0, np.int64)
 _ROOM = 1024  # spare rows, so that the kernel rarely returns for a larger table
 
 
 class BoxTable(Table):
-    """The boxes of one agent for all steps: rows of `kernels.BALL` and a `kernels.CORE` record.
-
-    `rule` splits balls. It is a name of `splits.RULES`, which the kernels implement, or a user's
-    object.
-    """
+    """The boxes of one agent for all steps: rows of `kernels.BALL` and a `kernels.CORE` record."""
 
     _episodes: Any = box_episodes.SCALED_BONUS
     _queries = box_queries.QUERIES
@@ -179,11 +119,8 @@ class BoxTable(Table):
         core: NDArray[Any],
         rows: NDArray[Any],
         stats: Floats | None = None,
-        rule: Any = "all",
     ) -> None:
-        self.axes, self.rule = axes, rule
-        self.is_full = False  # whether max_balls prevented a split of a user's rule
-        self.core, self.rows = core, rows
+        self.axes, self.core, self.rows = axes, core, rows
         if core["bonus_rule"][0] and self._episodes is box_episodes.SCALED_BONUS:
             self._episodes = box_episodes.ANY_BONUS
         self.stats = (
@@ -210,10 +147,10 @@ class BoxTable(Table):
         return {"handle": pack(arrays), "_beside": beside}
 
     @classmethod
-    def of_roots(cls, axes: Axes, core: NDArray[Any], rule: Any = "all") -> BoxTable:
+    def of_roots(cls, axes: Axes, core: NDArray[Any]) -> BoxTable:
         """Return a table with one root ball per step and no splits."""
         values = root_values(core)
-        table = cls(axes, core, allocate(len(values) + len(values) % 2), rule=rule)
+        table = cls(axes, core, allocate(len(values) + len(values) % 2))
         core["n_rows"] = len(table.rows)
         core["n_balls"] = len(values)
         table.rows["parent"] = NO_PARENT
@@ -222,19 +159,16 @@ class BoxTable(Table):
         return table
 
     @classmethod
-    def of_cells(
-        cls, axes: Axes, core: NDArray[Any], borders: list[Floats], rule: Any = "all"
-    ) -> BoxTable:
+    def of_cells(cls, axes: Axes, core: NDArray[Any], borders: list[Floats]) -> BoxTable:
         """Return a table in which every root is cut at borders[i] along axis i."""
-        table = cls.of_roots(axes, core, rule)
+        table = cls.of_roots(axes, core)
         cut_into_cells(table, borders)
         return table
 
     def set_due(self) -> None:
         """Set the number of visits at which each active ball is due.
 
-        It is (1 / diameter)^2, or the number that the split rule returns. All balls of an initial
-        partition have the same diameter.
+        It is (1 / diameter)^2. All balls of an initial partition have the same diameter.
         """
         n, end = self.rows_in_use, n_roots(self.core)
         low, high = np.zeros((1, len(self.axes))), np.array([[1 / n for n in self.axes.n_values]])
@@ -243,9 +177,6 @@ class BoxTable(Table):
         self.rows["due_at"][:n][active] = kernels.due_after(
             self.core, float(lengths(self.axes.table, low, high).max())
         )
-        if self.core["rule"][0] == kernels.OWN:
-            for row in np.concatenate([self.boxes(step)[0] for step in range(end)]).tolist():
-                self.rows["due_at"][row] = due_at_row(self, row)
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -297,14 +228,6 @@ class BoxTable(Table):
         code, found = self._queries.locate_pair(self.handle, step, state, action)
         return int(code), int(found)
 
-    def is_due(self, row: int) -> bool:
-        ball = self.rows[row]
-        return bool(ball["child"] == ACTIVE and ball["n_visits"] >= ball["due_at"])
-
-    def split(self, row: int) -> None:
-        """Split a due ball by the user's rule, or set when it is due again."""
-        split_by_rule(self, row)
-
     def _make_room_for_a_split(self) -> None:
         self.reserve(int(kernels.rows_needed(self.core, 1)))
 
@@ -315,6 +238,12 @@ class BoxTable(Table):
         self.reserve(int(kernels.rows_needed(self.core, n_splits)))
 
     # --- size -------------------------------------------------------------------------------------
+
+    @property
+    def is_full(self) -> bool:
+        """Whether `max_balls` leaves no room for the children of another split."""
+        n_children = 1 << int(self.core["split_axes"][0])
+        return bool(self.n_balls + n_children - 1 > self.core["max_balls"][0])
 
     @property
     def nbytes(self) -> int:
@@ -348,8 +277,8 @@ class BoxTable(Table):
         n = self.rows_in_use
         rows = allocate(n)
         rows[:] = self.rows[:n]
-        copied = type(self)(self.axes, self.core.copy(), rows, self.stats[:n].copy(), self.rule)
-        copied.is_full, copied.first_cut = self.is_full, self.first_cut
+        copied = type(self)(self.axes, self.core.copy(), rows, self.stats[:n].copy())
+        copied.first_cut = self.first_cut
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BoxTable:
@@ -415,7 +344,7 @@ class BoxTable(Table):
             raise ValueError(found)
         if core["spacing"][0] and not has_same_cuts(rows, self.rows[: self.rows_in_use]):
             raise ValueError(f"the balls are not a net of spacing {core['spacing'][0]}")
-        vars(self).update(vars(type(self)(self.axes, core, rows, stats, self.rule)))
+        vars(self).update(vars(type(self)(self.axes, core, rows, stats)))
 
 
 def allocate(n_rows: int) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,10 +38,6 @@ from zooming.partitions.view import Partition, corners
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL
 from zooming.validation import Floats
-
-if TYPE_CHECKING:
-    pass
-
 
 _FULLEST = 2 / 3  # share of `max_samples` that condensing leaves
 

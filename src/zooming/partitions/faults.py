@@ -25,7 +25,6 @@ from zooming.kernels import (
     FIRST_COPY,
     LENGTH_TOLERANCE,
     NO_PARENT,
-    OWN,
     RANDOMIZED,
     most_splits,
 )
@@ -106,7 +105,7 @@ def _fault_of_boxes(
     Return a sentence on the first fault, or None.
     """
     cubes = bool(core["cubes"][0])
-    is_halved = core["rule"][0] != OWN and not core["spacing"][0]
+    is_halved = not core["spacing"][0]
     n_state, n_action = int(core["n_state"][0]), int(core["n_action"][0])
     n_forks = np.zeros(len(rows), np.int64)  # splits along action axes above each row
     for level, (row, low, high) in enumerate(levels(rows, np.arange(n_roots), n_axes)):
@@ -182,8 +181,6 @@ def _fault_of_values(
 
 def _is_due_as_it_should(core: NDArray[Any], due: Floats, side_lengths: Floats) -> bool:
     """Return whether the stored `due` numbers follow from the diameters of the active balls."""
-    if core["rule"][0] == OWN:
-        return bool((due > 0).all())  # false for NaN; a file does not contain the user's rule
     if core["spacing"][0]:
         return bool(np.isposinf(due).all())
     longest = side_lengths.max(axis=1)

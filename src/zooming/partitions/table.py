@@ -7,7 +7,7 @@ code and leave the payload in `payload`, because returning a pair to Python woul
 longer.
 
 - FINE, row: the ball that was found or updated;
-- DUE, row: the ball was updated and must be split by `split(row)`;
+- DUE, row: the ball of a metric was updated and must be split by `BallTable.split(row)`;
 - BAD_STATE, i: coordinate i of (state, action, next state) is invalid, and nothing was changed;
 - WRONG_SIZE (`act`, `update`, `next_step`): a vector has another length, and nothing was changed;
 - NOT_PLAYED (`next_step`): the table did not play the last action, and nothing was changed.
@@ -130,14 +130,6 @@ class Table(ABC):
     def payload(self) -> int:
         """The payload of the last call of `act`, `update` or `next_step`."""
         return int(self._place[PAYLOAD])
-
-    @abstractmethod
-    def is_due(self, row: int) -> bool:
-        """Return whether a ball has enough visits to be split."""
-
-    @abstractmethod
-    def split(self, row: int) -> None:
-        """Split a due ball, if the kernel has not split it."""
 
     @abstractmethod
     def _make_room_for_a_split(self) -> None:

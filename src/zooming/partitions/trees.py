@@ -50,10 +50,6 @@ class TreeTable(BoxTable):
             stats[fresh, REWARD], stats[fresh, FUTURE] = unknown, max(unknown, 0.0)
         write_rows(self.rows, core, stats, self.axes.table, 0, self.rows_in_use)
 
-    def is_due(self, row: int) -> bool:
-        """Return False: the kernels split every due ball, so Python has nothing to split."""
-        return False
-
     def q_values(self, step: int, rows: Any) -> Any:
         """Return the index (optimistic value) of a ball, or of an array of balls, at a step."""
         share = float(share_of_first(self.core, step))

@@ -114,7 +114,7 @@ class StepLearner(LearnedPolicy):
         self._n_episodes = n
 
     def drop_paused(self) -> None:
-        """Drop an episode paused for a split."""
+        """Drop an episode that was paused to cover a ball of a metric."""
         return  # most agents have none
 
     # --- inputs -----------------------------------------------------------------------------------
@@ -462,7 +462,7 @@ class Agent(StepLearner):
         Raises
         ------
         ConfigurationError
-            If the agent cannot be saved, for example with a split rule of your own.
+            If the agent cannot be saved, for example with a covering oracle of your own.
         OSError
             If the path exists and is not a regular file, or its folder does not exist.
         """

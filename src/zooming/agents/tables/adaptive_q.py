@@ -8,7 +8,6 @@ from typing import Any
 from zooming.agents.tables.q_learner import QLearner
 from zooming.agents.tables.split_options import first_boxes, split_core, take_split_options
 from zooming.bonuses import Bonus
-from zooming.partitions.splits import Rule, TreeRule
 from zooming.theory import MOST_SIDES
 
 
@@ -42,9 +41,8 @@ class AdaptiveQ(QLearner):
     names : dict or sequence, optional
         Names of the axes for everything that is printed, drawn or written: {axis: name}, or one
         name per axis, the state's first. By default those of `env.metadata["names"]`, if any.
-    split : {"all", "longest"} or a rule, default "all"
+    split : {"all", "longest"}, default "all"
         Sides that a split halves: all that are longer than half the diameter, or one longest side.
-        For a rule of your own see `zooming.splits`.
     max_balls : int, optional
         Largest number of active balls. A ball is split only while its children fit in.
     seed : int, optional
@@ -81,7 +79,7 @@ class AdaptiveQ(QLearner):
         squash: bool | float | Mapping[str, float] = False,
         weights: Mapping[str, float] | Iterable[float] | None = None,
         names: Mapping[str, str] | Iterable[str] | None = None,
-        split: str | Rule | TreeRule = "all",
+        split: str = "all",
         max_balls: int | None = None,
         seed: int | None = None,
     ) -> None:

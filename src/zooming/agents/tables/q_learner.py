@@ -28,14 +28,12 @@ from zooming.agents.tables.core import (
     new_core,
     write_bonus,
 )
-from zooming.agents.tables.split_options import check_savable_rule
 from zooming.agents.training.history import Log
 from zooming.agents.training.replay import Transitions, replay, update_each
 from zooming.bonuses import number_of_phase
 from zooming.kernels import BAD_STATE, DUE, FINE, WRONG_SIZE
 from zooming.kernels.loop import episodes as pausing
 from zooming.kernels.loop.crossing import Crossing
-from zooming.partitions.splits import Rule, TreeRule
 from zooming.partitions.table import Answer
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible, has_mask
@@ -259,9 +257,7 @@ class QLearner(Agent):
         Options of `Agent`.
     """
 
-    split: (
-        str | Rule | TreeRule
-    )  # of agents whose balls are split, see `agents.tables.split_options`
+    split: str  # of agents whose boxes are split, see `agents.tables.split_options`
     max_balls: int | None  # of agents that have this option
     _actions = ACTIONS
     _shares_steps = False  # whether all steps share one partition
@@ -372,7 +368,7 @@ class QLearner(Agent):
             raise ValueError(f"{n} episodes, but the table has seen {self.n_episodes}")
 
     def drop_paused(self) -> None:
-        """Drop an episode that was paused for a split. Another driver cannot continue it."""
+        """Drop an episode that was paused to cover a ball. Another driver cannot continue it."""
         self._paused[pausing.N_STEPS] = 0.0
 
     # --- the learned policy -----------------------------------------------------------------------
@@ -406,7 +402,7 @@ class QLearner(Agent):
 
     @property
     def is_full(self) -> bool:
-        """Whether `max_balls` prevented a split that was due by a user's rule."""
+        """Whether `max_balls` leaves no room for another split of a box."""
         return bool(getattr(self.table, "is_full", False))
 
     @property
@@ -414,7 +410,7 @@ class QLearner(Agent):
         return int(self.table.nbytes)
 
     def _status(self) -> dict[str, Any]:
-        full = {"full": "max_balls prevents splits that are due"} if self.is_full else {}
+        full = {"full": "max_balls leaves no room for a split"} if self.is_full else {}
         return {"bonus": str(self.bonus), **full}
 
     def _facts(self) -> dict[str, Any]:
@@ -447,10 +443,6 @@ class QLearner(Agent):
         return None
 
     # --- files ------------------------------------------------------------------------------------
-
-    def _options(self) -> dict[str, Any]:
-        check_savable_rule(getattr(self, "split", None))
-        return super()._options()
 
     def _known_options(self) -> dict[str, Any]:
         names = ("cap", "ties", "action", "split", "max_balls")  # not all agents have the last two

@@ -16,25 +16,25 @@ from zooming import kernels
 from zooming.agents.tables.core import MOST_BALLS
 from zooming.errors import ConfigurationError, SpaceError
 from zooming.partitions.boxes import BoxTable
-from zooming.partitions.splits import MOST_HALVED, RULES, Rule, TreeRule, check_rule
 from zooming.spaces.axes import Axes
+from zooming.validation import check_choice
 
 if TYPE_CHECKING:
     from zooming.agents.tables.q_learner import QLearner
 
 MOST_CELLS = 2**20  # balls of an initial partition
+RULES = {"all": kernels.ALL, "longest": kernels.LONGEST}
+MOST_HALVED = 12  # axes that one split may halve; it makes up to 2^12 balls
 
 
-def take_split_options(
-    agent: QLearner, split: str | Rule | TreeRule, max_balls: int | None
-) -> None:
+def take_split_options(agent: QLearner, split: str, max_balls: int | None) -> None:
     """Check `split` and `max_balls` and keep them as attributes of the agent.
 
     Parameters
     ----------
     agent : QLearner
         An agent that knows its axes and its horizon.
-    split : {"all", "longest"} or a rule
+    split : {"all", "longest"}
         Sides that a split halves: all that are longer than half the diameter, or one longest side.
     max_balls : int or None
         Largest number of active balls. A ball is split only while its children fit in.
@@ -54,7 +54,7 @@ def take_split_options(
             f"({agent._n_roots}) and at most {MOST_BALLS:,}"
         )
     agent.max_balls = None if max_balls is None else int(max_balls)
-    agent.split = check_rule(split)
+    agent.split = check_choice("split", split, RULES)
     if agent.split == "all" and agent.axes.n_wide > MOST_HALVED:
         raise SpaceError(
             f"{agent.axes.n_wide} axes are too many: a split makes 2^axes balls, so at most "
@@ -67,10 +67,9 @@ def take_split_options(
 def split_core(agent: QLearner) -> NDArray[Any]:
     """Return the core of a table of boxes: `make_core`, with the split rule written into it."""
     core = agent.make_core(agent.max_balls or MOST_BALLS)
-    rule = RULES.get(agent.split, kernels.OWN) if isinstance(agent.split, str) else kernels.OWN
-    core["rule"] = rule
+    core["rule"] = RULES[agent.split]
     core["cubes"] = agent.split == "all" and agent.axes.are_cubes
-    core["split_axes"] = {kernels.ALL: agent.axes.n_wide, kernels.LONGEST: 1, kernels.OWN: 0}[rule]
+    core["split_axes"] = agent.axes.n_wide if agent.split == "all" else 1
     return core
 
 
@@ -123,16 +122,7 @@ def first_boxes(
         core["cubes"] = 0
         for i in np.flatnonzero(axes.are_intervals):
             borders[i] = np.array([first_cut])
-    table = kind.of_cells(axes, core, borders, agent.split)
+    table = kind.of_cells(axes, core, borders)
     table.first_cut = first_cut
     table.set_due()
     return table
-
-
-def check_savable_rule(split: Any) -> None:
-    """Raise ConfigurationError if a split rule is a user's own, which cannot be saved."""
-    if hasattr(split, "due_at"):
-        raise ConfigurationError(
-            f"a split rule of your own ({type(split).__name__}) cannot be saved: a file that "
-            "named its class would have to run its code"
-        )

@@ -17,9 +17,8 @@ from zooming.agents.tables.split_options import first_boxes, split_core, take_sp
 from zooming.errors import ConfigurationError
 from zooming.kernels.boxes.layout import INDEX
 from zooming.kernels.boxes.trees import N_TREE_STATS
-from zooming.partitions.splits import RULES
 from zooming.partitions.trees import TreeTable
-from zooming.validation import check_choice, check_float
+from zooming.validation import check_float
 
 
 class TreeQ(QLearner):
@@ -114,7 +113,7 @@ class TreeQ(QLearner):
             bounds=bounds, ordered=ordered, squash=squash, weights=weights, names=names,
             seed=seed,
         )  # fmt: skip
-        take_split_options(self, check_choice("split", split, RULES), max_balls)
+        take_split_options(self, split, max_balls)
         self.slope: float = check_float(slope, "slope", 0.0, math.inf)
         if first_cut is not None:
             first_cut = check_float(first_cut, "first_cut", 0.01, 0.99)

@@ -16,7 +16,7 @@ from zooming.agents.tables.adaptive_q import AdaptiveQ
 from zooming.agents.tables.q_learner import QLearner
 from zooming.analysis.audit.report import Audit, Law, find_optimistic_bonus, growth
 from zooming.analysis.optimal import Optimal
-from zooming.kernels import ACTIVE, LOW, WEIGHT, WIDTH
+from zooming.kernels import LOW, WEIGHT, WIDTH
 from zooming.partitions.faults import lengths
 from zooming.partitions.view import Partition
 from zooming.validation import count_own_frames
@@ -100,14 +100,13 @@ def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
     that c1 and c2 are within a factor of ten of 1, and the aspect ratio within a factor of
     LARGEST_ASPECT of the root's aspect ratio.
     """
-    rule = agent.split if isinstance(agent.split, str) else type(agent.split).__name__
+    rule = agent.split
     root = agent.axes.table[:, WEIGHT][agent.axes.table[:, WEIGHT] > 0]
     widest = LARGEST_ASPECT * float(root.max() / root.min())
-    limited = _is_limited(agent)
     faults = []
     if c1 < SMALLEST_C1:
         faults.append(f"balls are split too early, c1 = {c1:.3g} < {SMALLEST_C1:g}")
-    if c2 > LARGEST_C2 and not limited:  # a ball that may not split still counts its visits
+    if c2 > LARGEST_C2 and not agent.is_full:  # a ball that may not split still counts its visits
         faults.append(f"balls are split too late, c2 = {c2:.3g} > {LARGEST_C2:g}")
     if aspect > widest:
         faults.append(f"balls are too long, aspect ratio {aspect:.3g} > {widest:.3g}")
@@ -119,20 +118,6 @@ def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
         warnings.warn(found, stacklevel=count_own_frames())
         return Law("split rule", False, found)
     return Law("split rule", True, f"{rule!r} keeps c1^2 / diam^2 <= n <= c2^2 / diam^2")
-
-
-def _is_limited(agent: AdaptiveQ) -> bool:
-    """Return whether `max_balls` prevents a split that is due by the rule."""
-    table, n = agent.table, agent.table.rows_in_use
-    if isinstance(agent.split, str):
-        return bool(agent.n_balls + 2 ** int(table.core["split_axes"][0]) - 1 > _max_balls(agent))
-    # The number of children of a user-defined rule is unknown. The limit was reached if a split did
-    # not fit, or if no ball can be added and one is due to be split.
-    due = (table.rows["child"][:n] == ACTIVE) & (
-        table.rows["n_visits"][:n] >= table.rows["due_at"][:n]
-    )
-    due &= table.rows["due_at"][:n] > 0  # not the padding row after an odd number of roots
-    return agent.is_full or (agent.n_balls >= _max_balls(agent) and bool(due.any()))
 
 
 def _ball_text(p: Partition, i: int) -> str:

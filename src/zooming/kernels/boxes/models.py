@@ -314,12 +314,11 @@ def best(t, step, ties):
 
 @jit_kernel
 def split(t, row):
-    """Split a ball, unless a user wrote the split rule. Return whether the ball was split."""
+    """Split a ball, unless its parts would exceed `max_balls`. Return True: Python does nothing."""
     n_rows = t.core[0]["n_rows"]
-    is_split = box_split(t, row)
-    if is_split:
-        add_children(t, row, n_rows)
-    return is_split
+    box_split(t, row)
+    add_children(t, row, n_rows)
+    return True
 
 
 @jit_kernel

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zooming.kernels.boxes.layout import BAD_STATE, EITHER, FINE, N_PLACES, OWN
+from zooming.kernels.boxes.layout import BAD_STATE, EITHER, FINE, N_PLACES
 from zooming.kernels.boxes.masks import select_feasible, write_feasible
 from zooming.kernels.boxes.points import to_unit
 from zooming.kernels.boxes.select import (
@@ -98,9 +98,7 @@ def act(t, row, step, rule, action):
 
 @jit_kernel
 def split(t, row):
-    """Split a ball, unless a user wrote the split rule. Return whether the ball was split."""
-    if t.core[0]["rule"] == OWN:
-        return False
+    """Split a ball, unless its parts would exceed `max_balls`. Return True: Python does nothing."""
     split_box(t.rows, t.core, t.stats, t.axes, row)
     return True
 

@@ -56,7 +56,6 @@ class ModelTable(BoxTable):
         core: NDArray[Any],
         rows: NDArray[Any],
         stats: Floats | None = None,
-        rule: Any = "all",
         borders: Floats | None = None,
     ) -> None:
         n_state = axes.n_state
@@ -65,7 +64,7 @@ class ModelTable(BoxTable):
         self.counts, self.values = np.zeros(0), np.zeros((int(core["horizon"][0]), 0))
         self.bins, self.starts = np.zeros((0, n_state), np.int64), np.zeros(1, np.int64)
         self.corners = np.empty((3, n_state))
-        super().__init__(axes, core, rows, stats, rule)
+        super().__init__(axes, core, rows, stats)
 
     def start(
         self,

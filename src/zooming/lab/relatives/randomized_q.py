@@ -13,7 +13,6 @@ from zooming.agents.tables.core import check_n_rows
 from zooming.agents.tables.q_learner import QLearner
 from zooming.agents.tables.split_options import first_boxes, split_core, take_split_options
 from zooming.errors import ConfigurationError
-from zooming.partitions.splits import Rule, TreeRule
 from zooming.validation import check_float, check_int
 
 
@@ -33,7 +32,7 @@ class RandomizedQ(QLearner):
         Copies of Q for each ball. More copies explore more.
     prior_samples : float, default 1.0
         Weight of the largest possible return at the beginning of a stage, as a number of samples.
-    split : {"all", "longest"} or a rule, default "all"
+    split : {"all", "longest"}, default "all"
         Sides that a split halves: all that are longer than half the diameter, or one longest side.
     max_balls : int, optional
         Largest number of active balls. A ball is split only while its children fit in.
@@ -58,7 +57,7 @@ class RandomizedQ(QLearner):
         *,
         copies: int = 10,
         prior_samples: float = 1.0,
-        split: str | Rule | TreeRule = "all",
+        split: str = "all",
         max_balls: int | None = None,
         **options: Any,
     ) -> None:

@@ -53,13 +53,12 @@ class SearchTable(BoxTable):
         core: NDArray[Any],
         rows: NDArray[Any],
         stats: Floats | None = None,
-        rule: Any = "all",
         search: NDArray[Any] | None = None,
         kept: NDArray[Any] | None = None,
     ) -> None:
         self.search = np.zeros(1, STATE) if search is None else search
         self.kept = allocate(len(rows)) if kept is None else kept
-        super().__init__(axes, core, rows, stats, rule)
+        super().__init__(axes, core, rows, stats)
 
     def start(
         self, n_evaluations: int, temperature: float, growth: float, damping: float, patience: int
@@ -81,7 +80,7 @@ class SearchTable(BoxTable):
             return self
         core = self.core.copy()
         core["n_rows"], core["n_balls"] = n, self.search["kept_balls"]
-        return BoxTable(self.axes, core, self.kept[:n], rule=self.rule)
+        return BoxTable(self.axes, core, self.kept[:n])
 
     # --- size -------------------------------------------------------------------------------------
 
@@ -231,10 +230,6 @@ class SinglePartitionQ(QLearner):
         if not isinstance(published, bool):
             raise ConfigurationError(f"published={published!r}: give True or False")
         self.published = published
-        if not isinstance(self.split, str):
-            raise ConfigurationError(
-                'SinglePartitionQ splits in compiled code; give split="all" or split="longest"'
-            )
         core = split_core(self)
         core["learning"] = kernels.PUBLISHED_SEARCH if published else kernels.SEARCH
         if core["bonus_rule"][0] != kernels.SCALED or isinstance(self.bonus, Doubling):
