@@ -17,8 +17,7 @@ import pytest
 import zooming
 from zooming import kernels
 from zooming.app import cli
-from zooming.kernels import watching
-from zooming.kernels.loop import numba_parts
+from zooming.kernels.loop import numba_parts, watching
 
 ROOT = Path(__file__).parent.parent
 
@@ -131,7 +130,7 @@ import gymnasium as gym
 import zooming
 zooming.Auto(gym.make("zooming/Oil-v0"), seed=0).learn(50)
 seconds = time.process_time()
-from zooming.kernels.watching import WATCH
+from zooming.kernels.loop.watching import WATCH
 print(zooming.__file__, WATCH.n_done, seconds)
 """
 

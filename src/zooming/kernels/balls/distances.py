@@ -1,4 +1,4 @@
-"""Compute distance matrices: shortest paths, edit distances, norms."""
+"""Compute distance matrices: shortest paths, norms."""
 
 from __future__ import annotations
 
@@ -24,33 +24,6 @@ def shortest_paths(lengths):
                 continue
             for j in range(n):
                 lengths[i, j] = min(lengths[i, j], first + lengths[k, j])
-
-
-@jit_kernel
-def edit_distances(letters, ends):
-    """Return the Levenshtein distances of all pairs of words.
-
-    Word i is letters[ends[i] : ends[i + 1]].
-    """
-    n = ends.shape[0] - 1
-    found = np.zeros((n, n))
-    before = np.empty(letters.shape[0] + 1)
-    now = np.empty(letters.shape[0] + 1)
-    for i in range(n):
-        for j in range(i):
-            one = letters[ends[i] : ends[i + 1]]
-            other = letters[ends[j] : ends[j + 1]]
-            for b in range(other.shape[0] + 1):
-                before[b] = b
-            for a in range(one.shape[0]):
-                now[0] = a + 1
-                for b in range(other.shape[0]):
-                    change = before[b] + (0.0 if one[a] == other[b] else 1.0)
-                    now[b + 1] = min(change, before[b + 1] + 1.0, now[b] + 1.0)
-                for b in range(other.shape[0] + 1):
-                    before[b] = now[b]
-            found[i, j] = found[j, i] = before[other.shape[0]]
-    return found
 
 
 def norms(points: NDArray[np.float64], power: float) -> NDArray[np.float64]:

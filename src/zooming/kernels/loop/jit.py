@@ -33,7 +33,7 @@ from zooming.kernels.loop.numba_parts import (
     compile_through,
     widen_literals,
 )
-from zooming.kernels.watching import WATCH
+from zooming.kernels.loop.watching import WATCH
 
 GENERATOR = types.npy_rng
 DYNAMICS = float64(float64[::1], float64[::1], int64, float64[::1], GENERATOR, float64[::1])

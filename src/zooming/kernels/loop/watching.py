@@ -84,7 +84,7 @@ def describe(name: str, elapsed: float, n_done: int) -> str:
     """Return what is compiled, how far it is, about how long it takes, and that it happens once.
 
     >>> describe("play_boxes", 3.2, 14)
-    'compiling play_boxes, 3 s of about 45 s, 14 functions done. This happens once.'
+    'compiling play_boxes, 3 s of about 8 s, 14 functions done. This happens once.'
     """
     about = f" of about {SECONDS[name]} s" if name in SECONDS else ""
     return f"compiling {name}, {elapsed:.0f} s{about}, {n_done} functions done. This happens once."
