@@ -49,21 +49,6 @@ def test_a_number_is_meant_literally_and_the_default_scales_with_the_rewards(opt
     assert agent.q_value(4, [0.5], [0.5]) == first
 
 
-@pytest.mark.parametrize("bonus", [-0.1, float("nan"), float("inf"), True, "theory", [0.1]])
-def test_what_is_not_a_bonus_is_refused(bonus):
-    with pytest.raises(zooming.ConfigurationError, match="bonus"):
-        zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), bonus=bonus)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"episodes": 0}, {"episodes": 10, "delta": 1.0}, {"episodes": 10, "lipschitz": -1.0}],
-)
-def test_theory_names_the_constant_that_is_wrong(options):
-    with pytest.raises(zooming.ConfigurationError, match=list(options)[-1]):
-        bonuses.Theory(**options)
-
-
 def test_a_bonus_of_your_own_works_but_is_not_saved(tmp_path):
     class Half:
         def scale(self, horizon, reward_span):

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import zooming
+from helpers import words
 from zooming.agents.files import container as files
 from zooming.app import cli
 from zooming.lab.report.collect import _evaluations, collect
@@ -73,70 +74,18 @@ def replaced(path, *keys):
     return put
 
 
-WRONG = [
-    None,
-    True,
-    -1,
-    0,
-    1.5,
-    10**30,
-    float("nan"),
-    float("inf"),
-    "12",
-    "",
-    [],
-    {},
-    [[]],
-    {"a": 1},
-    KeyError,
-]
-TEXTS = [
-    b"",
-    b"{",
-    b"null",
-    b"[]",
-    b"3",
-    b'"text"',
-    b"\xff\xfe\x00",
-    b"[" * 100_000,
-    b"{}",
-    b"NaN",
-    b'{"format": 1}',
-]
-PLACES = [
-    ("manifest.json", *keys)
-    for keys in (
-        ("format",),
-        ("configuration",),
-        ("computed_with",),
-        ("computed_with", 0),
-        ("configuration", "problems"),
-        ("configuration", "problems", 0),
-        ("configuration", "problems", 0, "name"),
-        ("configuration", "problems", 0, "env_id"),
-        ("configuration", "problems", 0, "options"),
-        ("configuration", "agents"),
-        ("configuration", "agents", 0, "kind"),
-        ("configuration", "agents", 0, "settings"),
-        ("configuration", "episodes"),
-        ("configuration", "n_seeds"),
-        ("configuration", "entropy"),
-        ("configuration", "stream"),
-        ("configuration", "optimum"),
-    )
-] + [
-    ("optima.json", *keys)
-    for keys in (
-        ("format",),
-        ("sha256",),
-        ("problems",),
-        ("problems", "oil-quadratic-1"),
-        ("problems", "oil-quadratic-1", "optimum"),
-        ("problems", "oil-quadratic-1", "env_id"),
-        ("problems", "oil-quadratic-1", "options"),
-        ("problems", "oil-quadratic-1", "precision"),
-    )
-]
+WRONG = [None, True, -1, 1.5, 10**30, float("nan"), "12", [], {"a": 1}, KeyError]
+TEXTS = [b"", b"{", b"null", b"[]", b"\xff\xfe\x00", b"[" * 100_000, b"{}", b'{"format": 1}']
+PLACES = {
+    "manifest.json": "format configuration computed_with computed_with.0 configuration.problems "
+    "configuration.problems.0 configuration.problems.0.name configuration.problems.0.env_id "
+    "configuration.problems.0.options configuration.agents configuration.agents.0.kind "
+    "configuration.agents.0.settings configuration.episodes configuration.n_seeds "
+    "configuration.entropy configuration.stream configuration.optimum",
+    "optima.json": "format sha256 problems problems.oil-quadratic-1 "
+    "problems.oil-quadratic-1.optimum problems.oil-quadratic-1.env_id "
+    "problems.oil-quadratic-1.options problems.oil-quadratic-1.precision",
+}
 
 
 def outcome(folder, truth):
@@ -164,19 +113,22 @@ def outcome(folder, truth):
     return answers
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: ".".join(map(str, place)))
-def test_wrong_values_in_manifest_and_optima_are_refused_or_solved_again(place, made, folder):
-    truth, path = results(made), folder / place[0]
+@pytest.mark.parametrize(
+    ("name", "place"), [(name, place) for name in PLACES for place in words(PLACES[name])]
+)
+def test_wrong_values_in_manifest_and_optima_are_refused_or_solved_again(name, place, made, folder):
+    truth, path = results(made), folder / name
+    keys = [int(key) if key.isdigit() else key for key in place.split(".")]
     for value in WRONG:
-        shutil.copy(made / place[0], path)
-        replaced(path, *place[1:])(value)
-        if path.read_text() == json.dumps(json.loads((made / place[0]).read_text())):
+        shutil.copy(made / name, path)
+        replaced(path, *keys)(value)
+        if path.read_text() == json.dumps(json.loads((made / name).read_text())):
             continue  # it was the right value
         answers = outcome(folder, truth)
-        if place[0] == "optima.json":
+        if name == "optima.json":
             assert answers == ["rebuilt", "rebuilt"], value
-            assert path.read_bytes() == (made / place[0]).read_bytes()
-        elif value is KeyError or place[1:] == ("computed_with", 0):
+            assert path.read_bytes() == (made / name).read_bytes()
+        elif value is KeyError or place == "computed_with.0":
             assert {*answers} <= {"refused", "rebuilt"}, (
                 value
             )  # of what has a default, or is only shown
