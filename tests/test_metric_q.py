@@ -481,23 +481,6 @@ def test_fused_and_python_drivers_agree_to_the_last_bit(options):
     assert fused.n_balls <= options.get("max_balls", math.inf)
 
 
-def make_on_boxes(env, seed, **options):
-    metric = metrics.Product(metrics.L2(points_per_axis=6), metrics.LInf(points_per_axis=5), "sum")
-    return zooming.MetricQ(env, metric, seed=seed, **options)
-
-
-@pytest.mark.plain
-def test_metric_q_passes_the_harness():
-    checked = zooming.check_agent(make_on_boxes)
-    assert {line.split(" (")[0] for line in checked.skipped} == {
-        # Uneven is not compiled
-        "the fused driver and the Python one give the same run to the last bit",
-        # neither environment names any
-        "only actions that info allows are played, by act and by predict",
-        "everything",  # the third environment is no box, and this metric is a norm
-    }
-
-
 @pytest.mark.plain
 @pytest.mark.parametrize("lazy", [False, True])
 def test_save_load_continue_equals_never_having_stopped(lazy, tmp_path):
