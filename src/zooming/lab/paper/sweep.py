@@ -51,6 +51,7 @@ class Evidence:
     entropy: int
     # Mean processor time of a run, by agent: the report's "ms a run".
     seconds: dict[str, float] = field(default_factory=dict)
+    trained: dict[tuple[str, int], Agent] = field(default_factory=dict, repr=False)
 
     def agent(self, name: str, run: int, env: Any = None) -> Agent:
         """Return the untrained agent of one evaluation run, on `env` if it is given."""
@@ -58,10 +59,14 @@ class Evidence:
         return self.choices[name].make(problem_env, seeds.derive_seed(self.entropy, f"run {run}"))
 
     def train_again(self, name: str, run: int) -> Agent:
-        """Train the agent of one evaluation run again, with the same result to the last bit."""
-        agent = self.agent(name, run)
-        agent.learn(self.episodes)
-        return agent
+        """Train the agent of one evaluation run again, with the same result to the last bit.
+
+        Claims and pictures read the same agent.
+        """
+        if (name, run) not in self.trained:
+            self.trained[name, run] = self.agent(name, run)
+            self.trained[name, run].learn(self.episodes)
+        return self.trained[name, run]
 
     @property
     def at_edge(self) -> list[str]:
