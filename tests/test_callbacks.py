@@ -251,7 +251,7 @@ def test_an_answer_that_is_neither_yes_nor_no_is_refused():
 @pytest.mark.plain
 def test_learning_inside_a_callback_is_refused_and_works_again_afterwards():
     agent = ambulance()
-    with pytest.raises(zooming.ConfigurationError, match="from a callback of the same agent"):
+    with pytest.raises(zooming.ConfigurationError, match="of this agent is running already"):
         agent.learn(5, callback=lambda agent, history: agent.learn(1))
     assert agent.n_episodes == 1
     assert len(agent.learn(4)) == 4

@@ -111,7 +111,7 @@ def test_a_mark_that_an_interrupt_left_behind_does_not_stop_the_agent():
     agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
     agent.learner = threading.get_ident()
     assert len(agent.learn(3)) == 3
-    with pytest.raises(zooming.ConfigurationError, match="from a callback of the same agent"):
+    with pytest.raises(zooming.ConfigurationError, match="of this agent is running already"):
         agent.learn(3, callback=lambda agent, history: agent.learn(1))
 
 

@@ -77,16 +77,26 @@ def test_an_agent_that_others_read_learns_the_same(name, driver, tmp_path):
     assert zooming.load(reader.path).n_episodes == episodes
 
 
-def test_explaining_an_agent_leaves_the_environment_it_learns_on_alone(tmp_path):
+READERS = {
+    "explain": lambda agent: agent.explain(episodes=2),
+    "evaluate": lambda agent: zooming.evaluate(agent, episodes=5),
+    "evaluate on its env": lambda agent: zooming.evaluate(agent, agent.env, 5),
+}
+
+
+@pytest.mark.parametrize("reader", [*READERS])
+def test_playing_a_policy_leaves_the_environment_that_its_agent_learns_on_alone(reader):
     undisturbed, agent = make("TreeQ"), make("TreeQ")
     expected = undisturbed.learn(150, driver="python")
     found, stop = [], threading.Event()
 
-    def explain():
+    def play():
+        while not agent.n_episodes:  # an evaluation that began before learning plays on `env`
+            time.sleep(0.001)
         while not stop.is_set():
-            found.append(agent.explain(episodes=2))
+            found.append(READERS[reader](agent))
 
-    thread = threading.Thread(target=explain)
+    thread = threading.Thread(target=play)
     thread.start()
     history = agent.learn(150, driver="python")
     stop.set()

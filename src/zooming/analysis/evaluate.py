@@ -84,6 +84,8 @@ def as_policy(policy: Any, env: Any, horizon: int | None) -> tuple[Any, Any]:
                 f"{type(policy).__name__} knows its horizon; leave out horizon="
             )
         env = _env_of(policy) if env is None else env
+        if env is getattr(policy, "env", None) and hasattr(policy, "free_env"):
+            env = policy.free_env()  # a copy, if another thread learns on it
         check_env(env)
         return policy, env
     if not callable(policy):

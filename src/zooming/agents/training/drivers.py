@@ -279,7 +279,8 @@ def learn(
         )
     if _is_learning(agent):
         raise ConfigurationError(
-            "learn() was called from a callback of the same agent's learn(); call it after the run"
+            "learn() of this agent is running already, in this thread (a callback called it) or in "
+            "another one; call it after the run"
         )
     env = find_fusible(agent.env)
     can_fuse = env is not None and isinstance(agent, Compiled) and agent.axes.are_plain
