@@ -15,7 +15,6 @@ from reference import ReferenceQ
 from references import ReferenceWidthQ
 from zooming import bonuses, kernels, metrics
 from zooming.agents.base import seeds
-from zooming.agents.tables.q_learner import row_at
 from zooming.bonuses import Bernstein, Doubling, Exact, Scaled, Theory
 
 pytestmark = pytest.mark.plain
@@ -153,7 +152,7 @@ def test_both_sides_of_the_bernstein_minimum_are_met():
     beta = []
     for _ in range(60):
         agent.update(0, [0.3], [0.3], 0.5, [0.3])
-        row = row_at(agent, 0, [0.3], [0.3])
+        row = agent._row_at(0, [0.3], [0.3])
         beta.append(
             agent.table.stats[row, 2]
             / (0.06 * math.sqrt(27 * agent.table.core["iota"][0] / (len(beta) + 1)))

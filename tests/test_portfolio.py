@@ -379,7 +379,10 @@ def with_an_open_episode():
 
 @pytest.mark.parametrize(
     ("prepare", "call"),
-    [(with_a_block_to_settle, blocks.settle), (with_an_open_episode, blocks.close_episode)],
+    [
+        (with_a_block_to_settle, zooming.Portfolio._settle),
+        (with_an_open_episode, zooming.Portfolio._close_episode),
+    ],
     ids=["settle", "close"],
 )
 def test_an_interrupt_at_any_line_loses_no_return_and_counts_none_twice(prepare, call):
@@ -407,7 +410,7 @@ def test_an_interrupt_between_blocks_leaves_a_run_of_so_many_episodes():
         if not is_interrupted_at(k, lambda one: one.learn(6), agent, TRACED[:-1]):
             break
         n_lines += 1
-        blocks.settle(agent)
+        agent._settle()
         stopped_at.add(agent.n_episodes)
         agent.learn(20 - agent.n_episodes)
         expected.learn(20)

@@ -9,7 +9,6 @@ from helpers import Boxes, play_alike
 from oracles import Tables
 from references import Bits, ReferenceMB, ReferenceRandomizedQ, ReferenceSingleQ
 from zooming.agents.files import container as files
-from zooming.agents.tables.q_learner import row_at
 
 RELATIVES = {
     "SinglePartitionQ": zooming.SinglePartitionQ,
@@ -269,7 +268,7 @@ def test_randomized_learning_rates_are_those_of_the_plain_version():
             action = agent.act(step, state)
             assert action.tolist() == plain.act(step, state.tolist())
             after, reward, *_ = env.step(action)
-            plain.row = row_at(agent, step, state, action)
+            plain.row = agent._row_at(step, state, action)
             agent.update(step, state, action, reward, after)
             plain.update(step, state.tolist(), action.tolist(), reward, after.tolist())
             state = after

@@ -12,7 +12,7 @@ from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.env_facts import stated_range
 from zooming.agents.base.status import clipping_text
-from zooming.agents.training.history import Log
+from zooming.agents.training.history import RunArrays
 from zooming.errors import ConfigurationError
 from zooming.kernels import ATOMS, FIRST_VALUE, LOW
 from zooming.kernels.loop import episodes as pausing
@@ -75,7 +75,7 @@ class Heuristic(Agent):
     def _take_n_episodes(self, n: int) -> None:
         self._count[2] = n
 
-    def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
+    def play(self, env: Any, crossing: Crossing, log: RunArrays, end: int) -> int:
         self._make_room(env.horizon * (end - int(log.done[0])))
         axes, action, own = self.axes, np.empty(self.axes.n_action), env.crossing(self._generator)
         bounds = np.stack([axes.low, axes.high, axes.table[:, ATOMS] > 0], axis=1)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.auto.choices import Choice
-from zooming.agents.auto.portfolio import IS_OPEN, Portfolio, common_range, settle
+from zooming.agents.auto.portfolio import IS_OPEN, Portfolio, common_range
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.env_facts import stated_range
@@ -25,53 +25,10 @@ from zooming.agents.training.replay import Transitions, kept_transitions
 from zooming.spaces.axes import Axes
 from zooming.validation import LARGEST_REWARD, SMALLEST_SPAN, check_float, check_int, check_range
 
-if TYPE_CHECKING:
-    pass
-
-
 TRIAL, FIRST_TRIAL = 200, 2000  # episodes of a new tree, and when it plays first
 AFTER_TRIAL = 10  # plays that count afterwards: the tree goes on learning, and is forced to play
 FIRST_CUTS = 0.35, 0.65  # range of its first cut: it has other borders than the tree that leads
 MOST_FIRST = 4096  # balls that such a tree may begin with; otherwise it has the same borders
-
-
-def begin_trial(auto: Auto, span: float, highest: float | None) -> tuple[int, int] | None:
-    """If a trial is due and the leader may be stuck, put a new tree in place of a shared one.
-
-    Return (number of the new tree in `auto.agents`, episodes that it plays), or None. `span` and
-    `highest` are the arguments of `TreeQ.rescale`.
-    """
-    if auto.n_episodes < auto._next_trial:
-        return None
-    next_trial, leader = time_after(auto._next_trial, auto.n_episodes), auto.choice.leader()
-    leading = auto._parts[leader]
-    is_shared = isinstance(leading, TreeQ) and leading.shared
-    auto._catch_up(auto.planner)  # it may make a plan, which tells whether there is noise
-    may_be_stuck = is_shared or (leader == 0 and auto.planner.table.core["is_exact"][0])
-    if not may_be_stuck:
-        auto._next_trial = next_trial
-        return None
-    number = 2 if leader == 1 else 1
-    seed = seeds.derive_seed(auto.seed, f"trial {auto.n_episodes}")
-    assert auto._tree_range is not None  # there are trees
-    tree = auto._make_tree(number, seed, draw_cut(auto.axes, seed), auto._tree_range)
-    tree.rescale(span, highest)
-    agents, choice = list(auto._parts), copy.deepcopy(auto.choice)
-    agents[number] = tree
-    choice.forget(number)
-    # One call, so that an interrupt leaves either everything as it was or a trial that is due.
-    vars(auto).update(_parts=agents, choice=choice, _on_trial=number, _next_trial=next_trial)
-    return number, TRIAL
-
-
-def end_trial(auto: Auto) -> tuple[int, int] | None:
-    """End a trial that was played. Return (tree, episodes) if an interrupt came before it began."""
-    if auto._on_trial and not auto.choice.numbers[auto._on_trial, 0]:
-        return auto._on_trial, TRIAL
-    if auto._on_trial:
-        auto.choice.shorten(auto._on_trial, AFTER_TRIAL)
-    auto._on_trial = 0
-    return None
 
 
 def time_after(time: int, n_episodes: int) -> int:
@@ -206,7 +163,7 @@ class Auto(Portfolio):
 
     def _before_choice(self) -> tuple[int, int] | None:
         """Add the trees after the pilot, tell them the scale of rewards, and begin trials."""
-        if waiting := end_trial(self):
+        if waiting := self._end_trial():
             return waiting
         if self.n_episodes < PILOT:
             return None
@@ -229,7 +186,47 @@ class Auto(Portfolio):
             if span > GROWTH * tree.scale:
                 self._catch_up(tree)
                 tree.rescale(span)
-        return begin_trial(self, span, highest)
+        return self._begin_trial(span, highest)
+
+    def _begin_trial(self, span: float, highest: float | None) -> tuple[int, int] | None:
+        """If a trial is due and the leader may be stuck, put a new tree in place of a shared one.
+
+        Return (number of the new tree in `self.agents`, episodes that it plays), or None. `span`
+        and `highest` are the arguments of `TreeQ.rescale`.
+        """
+        if self.n_episodes < self._next_trial:
+            return None
+        next_trial, leader = time_after(self._next_trial, self.n_episodes), self.choice.leader()
+        leading = self._parts[leader]
+        is_shared = isinstance(leading, TreeQ) and leading.shared
+        self._catch_up(self.planner)  # it may make a plan, which tells whether there is noise
+        may_be_stuck = is_shared or (leader == 0 and self.planner.table.core["is_exact"][0])
+        if not may_be_stuck:
+            self._next_trial = next_trial
+            return None
+        number = 2 if leader == 1 else 1
+        seed = seeds.derive_seed(self.seed, f"trial {self.n_episodes}")
+        assert self._tree_range is not None  # there are trees
+        tree = self._make_tree(number, seed, draw_cut(self.axes, seed), self._tree_range)
+        tree.rescale(span, highest)
+        agents, choice = list(self._parts), copy.deepcopy(self.choice)
+        agents[number] = tree
+        choice.forget(number)
+        # One call, so that an interrupt leaves either everything as it was or a trial that is due.
+        vars(self).update(_parts=agents, choice=choice, _on_trial=number, _next_trial=next_trial)
+        return number, TRIAL
+
+    def _end_trial(self) -> tuple[int, int] | None:
+        """End a trial that was played.
+
+        Return (tree, episodes) if an interrupt came before it began.
+        """
+        if self._on_trial and not self.choice.numbers[self._on_trial, 0]:
+            return self._on_trial, TRIAL
+        if self._on_trial:
+            self.choice.shorten(self._on_trial, AFTER_TRIAL)
+        self._on_trial = 0
+        return None
 
     def _rewards_seen(self) -> tuple[float, float]:
         """Return the lowest and the highest reward so far."""
@@ -255,7 +252,7 @@ class Auto(Portfolio):
     def update(self, step: int, *transition: Any, **options: Any) -> None:
         if step == 0 and not self.trees and not self.counts[IS_OPEN]:
             with self.lock:
-                settle(self)
+                self._settle()
                 self._before_choice()
         super().update(step, *transition, **options)
 

@@ -16,7 +16,7 @@ BLOCK = 0.05  # share of the episodes so far that the chosen agent plays before 
 FORCED = 0.3  # every agent plays at least FORCED sqrt(episodes) episodes
 FIRST = 0.5  # the first agent at least FIRST sqrt(episodes): it is stuck less often than others
 WORSE, SPARED = 3.0, 1 / 3  # others, if worse by WORSE standard errors: SPARED times as many
-ENOUGH = 5  # plays before an agent is judged to be worse
+LEAST_PLAYS = 5  # plays before an agent is judged to be worse
 LATE = 3.0  # the j-th return of an agent has a weight proportional to j^(LATE - 1): agents improve
 PRIOR = 3.0  # `prior` of `leads` for a recommendation
 
@@ -65,13 +65,13 @@ class Choice:
 
     def _are_worse(self) -> list[bool]:
         """Return, for each agent, whether its returns are clearly lower than the best agent's."""
-        judged = [(mean, square) for plays, mean, square in self._errors() if plays >= ENOUGH]
+        judged = [(mean, square) for plays, mean, square in self._errors() if plays >= LEAST_PLAYS]
         if not judged:
             return [False] * len(self.numbers)
         best, best_square = max(judged, key=lambda one: one[0])
         slack = 1e-9 * (1.0 + abs(best))  # rounding is no difference
         return [
-            plays >= ENOUGH and mean + WORSE * math.sqrt(square + best_square) + slack < best
+            plays >= LEAST_PLAYS and mean + WORSE * math.sqrt(square + best_square) + slack < best
             for plays, mean, square in self._errors()
         ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -21,7 +20,7 @@ from zooming.agents.base.status import Status, clipping_text, in_words, plus_min
 from zooming.agents.episode_order import EpisodeOrder
 from zooming.agents.files import checkpoints, registry
 from zooming.agents.files.options import accepted_options
-from zooming.agents.training.history import Log
+from zooming.agents.training.history import RunArrays
 from zooming.agents.training.replay import Recorder, Transitions
 from zooming.errors import CheckpointError, ConfigurationError
 from zooming.kernels.loop.crossing import Crossing
@@ -160,41 +159,6 @@ def arrays_of(k: int, arrays: Arrays) -> Arrays:
     }
 
 
-def portfolio_facts(portfolio: Portfolio) -> dict[str, Any]:
-    """Return the entries of `Portfolio.status`."""
-    names, choice = portfolio._names(), portfolio.choice
-    player, trend = int(portfolio.counts[PLAYER]), portfolio.trend
-    latest = None if portfolio.is_guided else trend.latest()  # it knows only own episodes
-    gain = latest and trend.expected_gain(1000, ceiling(portfolio, latest[0]))
-    guide = portfolio.guide
-    expected = None if portfolio.is_guided else portfolio._should_earn()
-    found = {
-        "episodes": portfolio.n_episodes,
-        "horizon": _horizon(portfolio),
-        "bytes": portfolio.nbytes,
-        "plays": names[player],
-        "why": portfolio._why(player, names),
-        "recommended": names[portfolio._best()],
-        "recommended should earn": None if expected is None else plus_minus(*expected),
-        "agents": {name: choice.words(k) for k, name in enumerate(names)},
-        "return": None if latest is None else plus_minus(*latest),
-        "next 1,000 episodes": gain.words() if gain else None,
-        **({} if guide is None else {"rule": guide.status()}),
-        "warnings": portfolio._warnings(),
-    }
-    if portfolio.is_guided:
-        rule = found["rule"]
-        found |= {"plays": rule["plays"], "why": rule["why"]}
-        found["recommended"] = rule["predict plays"]
-    return found
-
-
-def _horizon(portfolio: Portfolio) -> str:
-    """Return the number of steps, and whether the environment would have gone on after them."""
-    went_on = "; the environment went on when they were over: what comes later does not count"
-    return count_noun(portfolio.horizon, "step") + (went_on if portfolio.was_cut else "")
-
-
 def unique_names(agents: Sequence[Agent]) -> list[str]:
     """Return the class of each agent, with a number if several have the same."""
     kinds = [type(agent).__name__ for agent in agents]
@@ -202,31 +166,6 @@ def unique_names(agents: Sequence[Agent]) -> list[str]:
         kind if kinds.count(kind) == 1 else f"{kind} {kinds[: k + 1].count(kind)}"
         for k, kind in enumerate(kinds)
     ]
-
-
-def portfolio_warnings(portfolio: Portfolio) -> list[str]:
-    """Return sentences on what seems wrong, those of the agents included."""
-    found = [] if portfolio.trend.has_improved() else [STUCK]
-    found += portfolio._doubt_short_horizon()  # a portfolio counts for its parts
-    for agent in portfolio._parts:
-        found += agent._warnings()
-    return found
-
-
-def card_facts(portfolio: Portfolio) -> dict[str, Any]:
-    """Return {label: value}, the lines that a notebook shows for a portfolio."""
-    found = portfolio.status()
-    shown = (
-        "plays", "why", "recommended", "recommended should earn", "return", "next 1,000 episodes",
-    )  # fmt: skip
-    return {
-        "agents": ", ".join(portfolio._names()),
-        **{name: in_words(found[name]) for name in shown},
-        **({"warnings": "; ".join(found["warnings"])} if found["warnings"] else {}),
-        "bytes": f"{portfolio.nbytes:,}",
-        "seed": portfolio.seed,
-        **cards.shown_fact(portfolio.horizon),
-    }
 
 
 # Indices of `Portfolio.counts`: who plays, episodes left in the block, whether an episode of the
@@ -280,7 +219,7 @@ class Played:
     `first` is the index in `log` of the first episode whose return was not credited yet.
     """
 
-    def __init__(self, recorder: Recorder | Given, log: Log, first: int) -> None:
+    def __init__(self, recorder: Recorder | Given, log: RunArrays, first: int) -> None:
         self.recorder, self.log, self.first = recorder, log, first
         self.learners: list[Learner] = []
         self.player: Agent | None = None  # its transitions need not be learned again
@@ -289,7 +228,7 @@ class Played:
     @classmethod
     def given(cls, agents: list[Agent], recorded: Transitions) -> Played:
         """Return transitions that others played: all agents have them to learn."""
-        found = cls(Given(recorded), Log(0), 0)
+        found = cls(Given(recorded), RunArrays(0), 0)
         found.n_given = int((np.asarray(recorded.steps) == 0).sum())
         found.learners = [Learner(agent, 0) for agent in agents]
         return found
@@ -324,105 +263,6 @@ class Played:
         for learner in self.learners:
             if learner.agent is agent:
                 learner.catch_up(self.recorder)
-
-
-def play_blocks(portfolio: Portfolio, env: Any, crossing: Crossing, log: Log, end: int) -> int:
-    """Play episodes until log.done[0] equals `end`; return the code of the last kernel.
-
-    A portfolio uses it as its method `play` if all of its agents have one.
-    """
-    settle(portfolio)
-    portfolio.counts[IS_OPEN], portfolio._total[0] = 0, 0.0
-    portfolio._order.forget()
-    first, n_steps = int(log.done[0]), min(portfolio.horizon, env.horizon)
-    recorder = Recorder(env, crossing, (end - first) * n_steps, FINITE)
-    portfolio._played = Played(recorder, log, first)
-    while first < end:
-        portfolio._choose()
-        played = portfolio._played
-        player: Any = portfolio.player
-        played.begin_block(portfolio._parts, player)
-        if portfolio.rewards == "refuse":
-            recorder.set_range(portfolio.reward_range)  # new agents may have narrowed it
-        last = min(end, first + int(portfolio.counts[LEFT]))
-        code = player.play(recorder, recorder.recording, log, last)
-        if code in (kernels.BAD_REWARD, kernels.BAD_STATE):
-            _drop_refused(portfolio, recorder, code, log)
-            return int(code)
-        played.end_block()
-        first = int(log.done[0])
-        _credit_played(portfolio, played)
-        log.is_full = code == kernels.FULL
-        if recorder.n_rows > MANY:
-            settle(portfolio)
-            recorder.clear()
-            portfolio._played = Played(recorder, log, first)
-    settle(portfolio)
-    return kernels.FINE
-
-
-def _drop_refused(portfolio: Portfolio, recorder: Recorder, code: int, log: Log) -> None:
-    """Drop the transition that was refused, and let the agents learn from those before it."""
-    step = int(log.trouble[0]) - (code == kernels.BAD_STATE)  # -1: a start was refused
-    if code == kernels.BAD_REWARD:
-        log.trouble[2] = recorder.last_reward  # the player got NaN if another agent refused it
-    if step >= 0:
-        recorder.drop_last()
-    settle(portfolio)
-    portfolio.counts[N_EPISODES] += step > 0
-
-
-def settle(portfolio: Portfolio) -> None:
-    """Let all agents learn the episodes just played, and credit their returns to the player.
-
-    Do nothing if no episodes wait. After an interrupt, the next call continues where it stopped.
-    `act` at step 0, `update`, `play_blocks` and saving call it first.
-    """
-    portfolio.finish_update()
-    played = portfolio._played
-    if played is None:
-        return
-    played.end_block()
-    for learner in played.learners:
-        learner.catch_up(played.recorder)
-    _credit_played(portfolio, played)
-    portfolio._played = None
-    warn_of_clipping(portfolio.player)
-
-
-def _credit_played(portfolio: Portfolio, played: Played) -> None:
-    """Credit the returns that were not credited yet to the agent that played them."""
-    last = int(played.log.done[0])
-    n_played, counts = last - played.first, portfolio.counts.copy()
-    counts[LEFT] -= n_played
-    counts[N_EPISODES] += n_played + played.n_given
-    later = copy.copy(played)
-    later.first, later.n_given = last, 0
-    returns = played.log.returns[played.first : last].tolist()
-    credit(portfolio, returns, counts=counts, _played=later)
-
-
-def close_episode(portfolio: Portfolio) -> None:
-    """Credit the return of an episode that was played step by step to its player, once."""
-    if portfolio.counts[IS_OPEN]:
-        counts = portfolio.counts.copy()
-        counts[LEFT] -= 1
-        counts[IS_OPEN] = 0
-        credit(portfolio, portfolio._total.tolist(), counts=counts)
-    portfolio._total[0] = 0.0
-
-
-def credit(portfolio: Portfolio, returns: list[float], **changes: Any) -> None:
-    """Add returns to the statistics of the player, and set the attributes named in `changes`.
-
-    Statistics are changed in copies, which one call puts in place. So an interrupt leaves either
-    all old values or all new ones, and no return is lost or counted twice.
-    """
-    trend = changes["trend"] = _copy_arrays(portfolio.trend)
-    trend.add(returns)
-    choice = changes["choice"] = _copy_arrays(portfolio.choice)
-    choice.credit(int(portfolio.counts[PLAYER]), returns)
-    vars(portfolio).update(changes)
 
 
 def _copy_arrays(keeper: Keeper) -> Keeper:
@@ -507,7 +347,7 @@ class Portfolio(Delegate):
         self._share_lock()
         is_nested = any(isinstance(agent, Portfolio) for agent in self._parts)
         if not is_nested and all(hasattr(agent, "play") for agent in self._parts):
-            self.play = partial(play_blocks, self)  # for the compiled driver
+            self.play = self._play_blocks  # for the compiled driver
 
     def _share_lock(self) -> None:
         """Let the agents have the lock of the portfolio: whoever reads one of them waits."""
@@ -526,7 +366,7 @@ class Portfolio(Delegate):
     def agents(self) -> list[Agent]:
         """The agents. All of them have learned all episodes so far."""
         with self.lock:
-            settle(self)
+            self._settle()
             return self._parts
 
     @property
@@ -541,8 +381,8 @@ class Portfolio(Delegate):
             self._order.check_act(self.env_name, step, state)
             if step == 0:
                 self._order.forget()
-                settle(self)
-                close_episode(self)
+                self._settle()
+                self._close_episode()
                 self._choose()
                 self.counts[IS_OPEN] = 1
             masks = {"info": info} if info and has_mask(info) else {}
@@ -571,19 +411,19 @@ class Portfolio(Delegate):
         with self.lock:
             if self.counts[IS_OPEN]:
                 order.check_update(self.env_name, step, state, after, is_over)
-            settle(self)
+            self._settle()
             if step == 0 and not order.waits:  # others play this episode
-                close_episode(self)
+                self._close_episode()
             masks = {"next_info": next_info} if next_info and has_mask(next_info) else {}
             transition = (step, observation, action, reward, next_observation, terminated)
             n_before = [agent.n_episodes for agent in self._parts]
             self._update = PendingUpdate(transition, masks, n_before, np.zeros(1, np.int64))
-            self.finish_update()
+            self._finish_update()
             if is_over:
-                close_episode(self)
+                self._close_episode()
             order.updated(step, after, is_over)
 
-    def finish_update(self) -> None:
+    def _finish_update(self) -> None:
         """Let the agents learn from an update that an interrupt has stopped between two of them."""
         pending = self._update
         if pending is None:
@@ -614,12 +454,12 @@ class Portfolio(Delegate):
             later = starts[starts > first]
             ends = np.append(later[later <= first + MANY][-1:], later[:1])
             last = int(ends[0]) if n_rows - first > MANY and len(ends) else n_rows
-            settle(self)
+            self._settle()
             self._played = Played.given(self._parts, recorded.part(first, last))
             first = last
             if done is not None:
                 done[0] = last
-            settle(self)
+            self._settle()
 
     def _choose(self) -> None:
         """Choose who plays the next block, if the current one is over."""
@@ -642,6 +482,99 @@ class Portfolio(Delegate):
         """Return why an agent plays, in words."""
         return self.choice.reason(player, names)
 
+    def _play_blocks(self, env: Any, crossing: Crossing, log: RunArrays, end: int) -> int:
+        """Play episodes until log.done[0] equals `end`; return the code of the last kernel.
+
+        A portfolio uses it as its method `play` if all of its agents have one.
+        """
+        self._settle()
+        self.counts[IS_OPEN], self._total[0] = 0, 0.0
+        self._order.forget()
+        first, n_steps = int(log.done[0]), min(self.horizon, env.horizon)
+        recorder = Recorder(env, crossing, (end - first) * n_steps, FINITE)
+        self._played = Played(recorder, log, first)
+        while first < end:
+            self._choose()
+            played = self._played
+            player: Any = self.player
+            played.begin_block(self._parts, player)
+            if self.rewards == "refuse":
+                recorder.set_range(self.reward_range)  # new agents may have narrowed it
+            last = min(end, first + int(self.counts[LEFT]))
+            code = player.play(recorder, recorder.recording, log, last)
+            if code in (kernels.BAD_REWARD, kernels.BAD_STATE):
+                self._drop_refused(recorder, code, log)
+                return int(code)
+            played.end_block()
+            first = int(log.done[0])
+            self._credit_played(played)
+            log.is_full = code == kernels.FULL
+            if recorder.n_rows > MANY:
+                self._settle()
+                recorder.clear()
+                self._played = Played(recorder, log, first)
+        self._settle()
+        return kernels.FINE
+
+    def _drop_refused(self, recorder: Recorder, code: int, log: RunArrays) -> None:
+        """Drop the transition that was refused, and let the agents learn from those before it."""
+        step = int(log.trouble[0]) - (code == kernels.BAD_STATE)  # -1: a start was refused
+        if code == kernels.BAD_REWARD:
+            log.trouble[2] = recorder.last_reward  # the player got NaN if another agent refused it
+        if step >= 0:
+            recorder.drop_last()
+        self._settle()
+        self.counts[N_EPISODES] += step > 0
+
+    def _settle(self) -> None:
+        """Let all agents learn the episodes just played, and credit their returns to the player.
+
+        Do nothing if no episodes wait. After an interrupt, the next call continues where it
+        stopped. `act` at step 0, `update`, `play` and saving call it first.
+        """
+        self._finish_update()
+        played = self._played
+        if played is None:
+            return
+        played.end_block()
+        for learner in played.learners:
+            learner.catch_up(played.recorder)
+        self._credit_played(played)
+        self._played = None
+        warn_of_clipping(self.player)
+
+    def _credit_played(self, played: Played) -> None:
+        """Credit the returns that were not credited yet to the agent that played them."""
+        last = int(played.log.done[0])
+        n_played, counts = last - played.first, self.counts.copy()
+        counts[LEFT] -= n_played
+        counts[N_EPISODES] += n_played + played.n_given
+        later = copy.copy(played)
+        later.first, later.n_given = last, 0
+        returns = played.log.returns[played.first : last].tolist()
+        self._credit(returns, counts=counts, _played=later)
+
+    def _close_episode(self) -> None:
+        """Credit the return of an episode that was played step by step to its player, once."""
+        if self.counts[IS_OPEN]:
+            counts = self.counts.copy()
+            counts[LEFT] -= 1
+            counts[IS_OPEN] = 0
+            self._credit(self._total.tolist(), counts=counts)
+        self._total[0] = 0.0
+
+    def _credit(self, returns: list[float], **changes: Any) -> None:
+        """Add returns to the statistics of the player, and set the attributes named in `changes`.
+
+        Statistics are changed in copies, which one call puts in place. So an interrupt leaves
+        either all old values or all new ones, and no return is lost or counted twice.
+        """
+        trend = changes["trend"] = _copy_arrays(self.trend)
+        trend.add(returns)
+        choice = changes["choice"] = _copy_arrays(self.choice)
+        choice.credit(int(self.counts[PLAYER]), returns)
+        vars(self).update(changes)
+
     @property
     def n_episodes(self) -> int:
         now = dict(vars(self))  # of one moment, if another thread learns
@@ -654,9 +587,9 @@ class Portfolio(Delegate):
             raise ValueError(f"{n} episodes were saved, but the portfolio has {self.n_episodes}")
 
     def drop_paused(self) -> None:
-        settle(self)
+        self._settle()
         self._order.forget()
-        close_episode(self)  # an episode that was cut short ends before another driver plays
+        self._close_episode()  # an episode that was cut short ends before another driver plays
         for agent in self._parts:
             agent.drop_paused()
 
@@ -671,7 +604,7 @@ class Portfolio(Delegate):
     def recommended(self) -> Agent:
         """The agent whose policy `predict` plays."""
         with self.lock:
-            settle(self)  # after an interrupt, agents may have episodes to learn
+            self._settle()  # after an interrupt, agents may have episodes to learn
             return self._parts[self._best()]
 
     def _should_earn(self) -> tuple[float, float] | None:
@@ -718,18 +651,71 @@ class Portfolio(Delegate):
             start. As long as the rule plays, "return" and "next 1,000 episodes" are None.
             "warnings": what seems wrong.
         """
-        settle(self)
-        return Status(portfolio_facts(self))
+        self._settle()
+        return Status(self._status())
+
+    def _status(self) -> dict[str, Any]:
+        """Return the entries of `Portfolio.status`."""
+        names, choice = self._names(), self.choice
+        player, trend = int(self.counts[PLAYER]), self.trend
+        latest = None if self.is_guided else trend.latest()  # it knows only own episodes
+        gain = latest and trend.expected_gain(
+            1000, ceiling(self.reward_range, self.horizon, self._parts, latest[0])
+        )
+        guide = self.guide
+        expected = None if self.is_guided else self._should_earn()
+        found = {
+            "episodes": self.n_episodes,
+            "horizon": self._horizon_words(),
+            "bytes": self.nbytes,
+            "plays": names[player],
+            "why": self._why(player, names),
+            "recommended": names[self._best()],
+            "recommended should earn": None if expected is None else plus_minus(*expected),
+            "agents": {name: choice.words(k) for k, name in enumerate(names)},
+            "return": None if latest is None else plus_minus(*latest),
+            "next 1,000 episodes": gain.words() if gain else None,
+            **({} if guide is None else {"rule": guide.status()}),
+            "warnings": self._warnings(),
+        }
+        if self.is_guided:
+            rule = found["rule"]
+            found |= {"plays": rule["plays"], "why": rule["why"]}
+            found["recommended"] = rule["predict plays"]
+        return found
+
+    def _horizon_words(self) -> str:
+        """Return the number of steps, and whether the environment would have gone on after them."""
+        went_on = "; the environment went on when they were over: what comes later does not count"
+        return count_noun(self.horizon, "step") + (went_on if self.was_cut else "")
 
     def _names(self) -> list[str]:
         """Return a unique name for each agent."""
         return unique_names(self._parts)
 
     def _warnings(self) -> list[str]:
-        return portfolio_warnings(self)
+        """Return sentences on what seems wrong, those of the agents included."""
+        found = [] if self.trend.has_improved() else [STUCK]
+        found += self._doubt_short_horizon()  # a portfolio counts for its parts
+        for agent in self._parts:
+            found += agent._warnings()
+        return found
 
     def _facts(self) -> dict[str, Any]:
-        return card_facts(self)
+        """Return {label: value}, the lines that a notebook shows for a self."""
+        found = self.status()
+        shown = (
+            "plays", "why", "recommended", "recommended should earn", "return",
+            "next 1,000 episodes",
+        )  # fmt: skip
+        return {
+            "agents": ", ".join(self._names()),
+            **{name: in_words(found[name]) for name in shown},
+            **({"warnings": "; ".join(found["warnings"])} if found["warnings"] else {}),
+            "bytes": f"{self.nbytes:,}",
+            "seed": self.seed,
+            **cards.shown_fact(self.horizon),
+        }
 
     def __repr__(self) -> str:
         names = ", ".join(type(agent).__name__ for agent in self._parts)
@@ -764,7 +750,7 @@ class Portfolio(Delegate):
         return cls(**{**options, "agents": build_arms(env, options["agents"], arrays)})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        settle(self)
+        self._settle()
         values, arrays = nested_state(self._parts)
         own = {
             "counts": self.counts, "total": self._total, "windows": self.trend.windows,

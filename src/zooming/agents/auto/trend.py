@@ -10,30 +10,30 @@ sqrt(k) predicted.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.agents.base.agent import Agent
 from zooming.agents.base.status import plain, plus_minus
 from zooming.agents.planner.planner import Planner
 from zooming.validation import ANY_REWARD
 
-if TYPE_CHECKING:
-    from zooming.agents.auto.portfolio import Portfolio
 
-
-def ceiling(portfolio: Portfolio, reached: float) -> float:
+def ceiling(
+    reward_range: tuple[float, float], horizon: int, agents: Sequence[Agent], reached: float
+) -> float:
     """Return an estimate of the highest possible mean return, infinity if nothing is known.
 
     It is the return with the highest reward at every step, or the optimistic value of a planner if
     that is lower. A planner rounds off narrow peaks. Therefore an optimistic value that is not
     above `reached`, the mean return reached so far, is ignored.
     """
-    is_any = portfolio.reward_range == ANY_REWARD
-    highest = float("inf") if is_any else portfolio.reward_range[1]
-    found = [max(highest, portfolio.horizon * highest)]  # an episode may end after one step
-    planners = [agent for agent in portfolio._parts if isinstance(agent, Planner)]
+    highest = float("inf") if reward_range == ANY_REWARD else reward_range[1]
+    found = [max(highest, horizon * highest)]  # an episode may end after one step
+    planners = [agent for agent in agents if isinstance(agent, Planner)]
     found += [value for value in map(optimistic_value, planners) if value > reached]
     return float(min(found))
 

@@ -7,7 +7,7 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from typing import Any, Self, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,6 @@ from zooming.agents.training.replay import Transitions, update_each
 from zooming.agents.warm.warm_start import WarmStartOptions, warm_start
 from zooming.upper import UpperMethod
 from zooming.validation import as_float, known_options
-
-if TYPE_CHECKING:
-    pass
 
 
 class StepLearner(LearnedPolicy):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from zooming.agents.base.agent import Agent
 from zooming.agents.base.env_facts import stated_range
 from zooming.agents.base.policy import UNDOUBTED
 from zooming.agents.base.status import Bandwidths, clipping_text, plain, plus_minus
-from zooming.agents.training.history import Log
+from zooming.agents.training.history import RunArrays
 from zooming.agents.training.replay import Transitions, record_samples, update_each
 from zooming.kernels import FIRST_VALUE, to_unit
 from zooming.kernels.loop import episodes as pausing
@@ -28,11 +28,6 @@ from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible
 from zooming.validation import ANY_REWARD, Floats, check_int, count_own_frames
 
-if TYPE_CHECKING:
-    pass
-    from zooming.agents.base.agent import Agent
-
-
 _EVERYTHING = np.empty((0, FIRST_VALUE))  # `allowed` of the kernels if all actions are feasible
 
 
@@ -41,116 +36,8 @@ def allowed_rows(allowed: Feasible | None) -> Floats:
     return _EVERYTHING if allowed is None else allowed.allowed
 
 
-def greedy_actions(
-    agent: Planner,
-    steps: NDArray[np.int64],
-    states: Floats,
-    deterministic: bool,
-    allowed: Sequence[Feasible | None],
-) -> Floats:
-    """Return the best allowed flat action of the policy for each (step, state).
-
-    If not `deterministic`, draw the action uniformly from the cell of the best action.
-    """
-    policy, axes = agent.table.policy(), agent.axes
-    actions = np.empty((len(steps), axes.n_action))
-    if deterministic and not any(allowed):
-        k, i = plan_actions.choose_many(policy.handle, steps, states, actions)
-        if k >= 0:
-            raise agent.problem.bad_point(int(steps[k]), int(i), states[k])
-        return actions
-    generator, unit = np.random.default_rng(), np.empty(axes.n_action)
-    for k, (step, one) in enumerate(zip(steps.tolist(), allowed, strict=True)):
-        state = agent._unit(agent.problem.check_point(step, states[k], 0), 0)
-        cell = write_best(agent, step, state, one, unit)
-        if not deterministic:
-            unit = _draw(agent, cell, generator)
-        actions[k] = agent._action(unit, one)
-    return actions
-
-
-def write_best(
-    agent: Planner, step: int, state: Floats, allowed: Feasible | None, unit: Floats
-) -> int:
-    """Write the policy's action, a point of the unit cube, into `unit`; return its cell."""
-    policy = agent.table.policy()
-    return int(plan_actions.choose_at(policy.handle, step, state, allowed_rows(allowed), unit))
-
-
-def _draw(agent: Planner, cell: int, generator: np.random.Generator) -> Floats:
-    """Return an action, in the unit cube, drawn uniformly from a cell."""
-    grid, n_state = agent.table.policy().grid, agent.axes.n_state
-    unit = np.empty(agent.axes.n_action)
-    for j in range(len(agent.axes) - 1, n_state - 1, -1):
-        cell, i = divmod(cell, int(grid.bins[j]))
-        low, high = grid.edges[j, i : i + 2] / grid.units[j]
-        unit[j - n_state] = low + generator.random() * (high - low)
-    return unit
-
-
 MANY = 20  # categories of an axis that are probably quantities
 SMALL = 0.02  # share of the reward range that the rewards seen should span
-
-
-def doubts(agent: Planner) -> list[str]:
-    """Return one sentence per sign that an option of the agent may not fit the problem."""
-    table, core = agent.table, agent.table.core[0]
-    if agent.n_episodes < UNDOUBTED:
-        return []
-    found, n = [], table.n_samples
-    least, most = float(core["least"]), float(core["most"])
-    low, high = agent.reward_range
-    span = high - low
-    if (low, high) != ANY_REWARD and most - least < SMALL * span:
-        found.append(
-            f"rewards seen lie in [{plain(least)}, {plain(most)}], a small part of the range "
-            f"[{plain(low)}, {plain(high)}]"
-        )
-    if least == most:
-        found.append(f"every reward was {plain(least)}: no action was better than another")
-    found += doubt_promise(agent)
-    longest = int(table.samples.steps[:n].max()) + 1
-    if longest < agent.horizon:
-        found.append(
-            f"no episode was longer than {longest} of {agent.horizon} steps; if none can be, give "
-            f"horizon={longest}"
-        )
-    found += agent._doubt_short_horizon()
-    for j, name in enumerate(agent.axes.names):
-        if table.kinds[j] == CATEGORIES and table.units[j] >= MANY:
-            found.append(
-                f"{name} has {table.units[j]} categories, and each of them must be tried; if "
-                f"neighboring values are similar, ordered=['{name}'] learns faster"
-            )
-    places = table.samples.places[:n]
-    for j in range(agent.axes.n_state):
-        after = places[:, len(agent.axes) + j]
-        seen = np.concatenate([places[:, j], after[after != ENDED]])
-        if table.units[j] > 1 and (seen == seen[0]).all():
-            found.append(
-                f"{agent.axes.names[j]} never changed: weights={{'{agent.axes.names[j]}': 0}} "
-                "would ignore it"
-            )
-    return found
-
-
-def doubt_promise(agent: Planner) -> list[str]:
-    """Return a sentence if the model contradicts what recommended plans earned.
-
-    Both must differ by more than a standard deviation of a return, because episodes that explore
-    earn less, and by more than two standard errors.
-    """
-    if agent.table.kept is None:
-        return []
-    plays, mean, variance = agent.table.earned.tolist()
-    promise, error = agent.promise()
-    away, square = abs(promise - mean), variance / plays
-    if away <= np.sqrt(variance) or away <= 2.0 * np.sqrt(square + error**2):
-        return []
-    return [
-        f"the model promises {plain(promise)} from the recommended policy, but episodes of such "
-        f"plans earned {plus_minus(mean, float(np.sqrt(square)))}: trust what was earned"
-    ]
 
 
 class Planner(Agent):
@@ -283,7 +170,7 @@ class Planner(Agent):
         else:  # a caller's own update
             update_each(self, recorded, done)
 
-    def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
+    def play(self, env: Any, crossing: Crossing, log: RunArrays, end: int) -> int:
         table = self.table
         table.prepare(end - int(log.done[0]))
         return plan_episodes.play()(
@@ -337,13 +224,46 @@ class Planner(Agent):
         deterministic: bool,
         allowed: Sequence[Feasible | None],
     ) -> Floats:
-        return greedy_actions(self, steps, states, deterministic, allowed)
+        """Return the best allowed flat action of the policy for each (step, state).
+
+        If not `deterministic`, draw the action uniformly from the cell of the best action.
+        """
+        policy, axes = self.table.policy(), self.axes
+        actions = np.empty((len(steps), axes.n_action))
+        if deterministic and not any(allowed):
+            k, i = plan_actions.choose_many(policy.handle, steps, states, actions)
+            if k >= 0:
+                raise self.problem.bad_point(int(steps[k]), int(i), states[k])
+            return actions
+        generator, unit = np.random.default_rng(), np.empty(axes.n_action)
+        for k, (step, one) in enumerate(zip(steps.tolist(), allowed, strict=True)):
+            state = self._unit(self.problem.check_point(step, states[k], 0), 0)
+            cell = self._write_best(step, state, one, unit)
+            if not deterministic:
+                unit = self._draw(cell, generator)
+            actions[k] = self._action(unit, one)
+        return actions
+
+    def _write_best(self, step: int, state: Floats, allowed: Feasible | None, unit: Floats) -> int:
+        """Write the policy's action, a point of the unit cube, into `unit`; return its cell."""
+        policy = self.table.policy()
+        return int(plan_actions.choose_at(policy.handle, step, state, allowed_rows(allowed), unit))
+
+    def _draw(self, cell: int, generator: np.random.Generator) -> Floats:
+        """Return an action, in the unit cube, drawn uniformly from a cell."""
+        grid, n_state = self.table.policy().grid, self.axes.n_state
+        unit = np.empty(self.axes.n_action)
+        for j in range(len(self.axes) - 1, n_state - 1, -1):
+            cell, i = divmod(cell, int(grid.bins[j]))
+            low, high = grid.edges[j, i : i + 2] / grid.units[j]
+            unit[j - n_state] = low + generator.random() * (high - low)
+        return unit
 
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
         step = self.problem.check_step(step)
         state = self._unit_state(step, observation)
         unit = np.empty(self.axes.n_action)
-        cell = write_best(self, step, state, self._feasible(step, info), unit)
+        cell = self._write_best(step, state, self._feasible(step, info), unit)
         return float(self.table.policy().plan.q[step, cell])
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
@@ -431,7 +351,63 @@ class Planner(Agent):
         return value, penalty / CAUTION
 
     def _warnings(self) -> list[str]:
-        return doubts(self)
+        """Return one sentence per sign that an option of the agent may not fit the problem."""
+        table, core = self.table, self.table.core[0]
+        if self.n_episodes < UNDOUBTED:
+            return []
+        found, n = [], table.n_samples
+        least, most = float(core["least"]), float(core["most"])
+        low, high = self.reward_range
+        span = high - low
+        if (low, high) != ANY_REWARD and most - least < SMALL * span:
+            found.append(
+                f"rewards seen lie in [{plain(least)}, {plain(most)}], a small part of the range "
+                f"[{plain(low)}, {plain(high)}]"
+            )
+        if least == most:
+            found.append(f"every reward was {plain(least)}: no action was better than another")
+        found += self._doubt_promise()
+        longest = int(table.samples.steps[:n].max()) + 1
+        if longest < self.horizon:
+            found.append(
+                f"no episode was longer than {longest} of {self.horizon} steps; if none can be, "
+                f"give horizon={longest}"
+            )
+        found += self._doubt_short_horizon()
+        for j, name in enumerate(self.axes.names):
+            if table.kinds[j] == CATEGORIES and table.units[j] >= MANY:
+                found.append(
+                    f"{name} has {table.units[j]} categories, and each of them must be tried; if "
+                    f"neighboring values are similar, ordered=['{name}'] learns faster"
+                )
+        places = table.samples.places[:n]
+        for j in range(self.axes.n_state):
+            after = places[:, len(self.axes) + j]
+            seen = np.concatenate([places[:, j], after[after != ENDED]])
+            if table.units[j] > 1 and (seen == seen[0]).all():
+                found.append(
+                    f"{self.axes.names[j]} never changed: weights={{'{self.axes.names[j]}': 0}} "
+                    "would ignore it"
+                )
+        return found
+
+    def _doubt_promise(self) -> list[str]:
+        """Return a sentence if the model contradicts what recommended plans earned.
+
+        Both must differ by more than a standard deviation of a return, because episodes that
+        explore earn less, and by more than two standard errors.
+        """
+        if self.table.kept is None:
+            return []
+        plays, mean, variance = self.table.earned.tolist()
+        promise, error = self.promise()
+        away, square = abs(promise - mean), variance / plays
+        if away <= np.sqrt(variance) or away <= 2.0 * np.sqrt(square + error**2):
+            return []
+        return [
+            f"the model promises {plain(promise)} from the recommended policy, but episodes of "
+            f"such plans earned {plus_minus(mean, float(np.sqrt(square)))}: trust what was earned"
+        ]
 
     def _facts(self) -> dict[str, Any]:
         found = self.status()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy import dtype, empty, float64, ndarray
@@ -28,7 +28,7 @@ from zooming.agents.tables.core import (
     new_core,
     write_bonus,
 )
-from zooming.agents.training.history import Log
+from zooming.agents.training.history import RunArrays
 from zooming.agents.training.replay import Transitions, replay, update_each
 from zooming.bonuses import number_of_phase
 from zooming.kernels import BAD_STATE, DUE, FINE, WRONG_SIZE
@@ -40,104 +40,6 @@ from zooming.spaces.masks import Feasible, has_mask
 from zooming.upper import UpperMethod
 from zooming.validation import Floats, check_choice
 
-if TYPE_CHECKING:
-    pass
-
-
-def restart_if_due(agent: QLearner) -> None:
-    """Reset the table if the next episode begins a phase of the doubling trick."""
-    old = agent.table.core
-    if agent._first_table is None or number_of_phase(int(old["episode"][0]) + 1) == old["phase"][0]:
-        return
-    fresh = agent._first_table.copy()
-    fresh.core["random"], fresh.core["episode"] = old["random"], old["episode"]
-    write_bonus(fresh.core, agent.bonus, agent._has_only_atoms())
-    agent.table = fresh  # last, so that an interrupt leaves the old or the new table
-
-
-def prepare_episodes(agent: QLearner, n: int) -> int:
-    """Do the split or the restart that is due. Return how many episodes to play next.
-
-    The number is `n`, or less if the doubling trick restarts the agent earlier.
-    """
-    if agent._paused[pausing.N_STEPS]:
-        row = int(agent._paused[pausing.DUE_ROW])
-        if agent.table.is_due(row):  # false if an interrupt came right after the split
-            agent.table.split(row)
-    elif agent._first_table is not None:
-        restart_if_due(agent)
-    if agent._first_table is None:
-        return n
-    n_left: int = 2 ** (int(agent.table.core["phase"][0]) + 1) - 1 - agent.n_episodes
-    return min(n, n_left)
-
-
-def select(
-    agent: QLearner,
-    table: Any,
-    step: int,
-    state: Floats,
-    ties: int,
-    rule: int,
-    allowed: Feasible | None,
-) -> tuple[Floats, int]:
-    """Select a ball and an allowed action in one state. Return (flat action, row of the ball).
-
-    `ties` and `rule` are codes of `kernels`: how ties are broken, and where in a ball to play.
-    """
-    action = np.empty(agent.axes.n_action)
-    code, row = table.select(step, state, action, ties=ties, rule=rule, allowed=allowed)
-    if code != kernels.FINE:
-        raise agent.problem.bad_point(step, row, state)
-    return action, row
-
-
-def greedy_actions(
-    agent: QLearner,
-    steps: NDArray[np.int64],
-    states: Floats,
-    deterministic: bool,
-    allowed: Sequence[Feasible | None],
-) -> Floats:
-    """Return one allowed flat action per (step, state): the center of the best ball.
-
-    If `deterministic` is false, the action is drawn uniformly from that ball.
-    """
-    table = agent.learned
-    core = table.core
-    rule = int(core["action_rule"][0]) if agent.action != "uniform" else kernels.CENTER
-    if not deterministic:
-        # Draw from a copy with fresh randomness, so that predict does not change learning.
-        core, rule = core.copy(), kernels.UNIFORM
-        core["random"] = np.random.SeedSequence().generate_state(1, np.uint64)
-    actions = np.empty((len(steps), agent.axes.n_action))
-    k, i = table.select_many(steps, states, actions, rule=rule, allowed=allowed, core=core)
-    if k >= 0:
-        raise agent.problem.bad_point(int(steps[k]), i, states[k])
-    return actions
-
-
-def value_at(
-    agent: QLearner, table: Any, step: int, observation: Any, info: Mapping[str, Any] | None
-) -> float:
-    """Return V(observation) according to one table of the agent."""
-    step = agent.problem.check_step(step)
-    state, allowed = agent.problem.flat_state(step, observation), agent._feasible(step, info)
-    _, row = select(agent, table, step, state, kernels.EITHER, kernels.CENTER, allowed)
-    return float(table.value(step, row))
-
-
-def row_at(agent: QLearner, step: int, observation: Any, action: Any) -> int:
-    """Return the row of the ball that contains (observation, action)."""
-    problem = agent.problem
-    step = problem.check_step(step)
-    state, played = problem.flat_state(step, observation), problem.flat_action(step, action)
-    answer: Answer = agent.learned.locate(step, state, played)
-    if answer[0] != kernels.FINE:
-        raise problem.bad_point(step, answer[1], state, played)
-    return answer[1]
-
-
 _FLOAT = dtype(float64)
 
 
@@ -147,87 +49,6 @@ def is_vector(point: Any) -> bool:
     For a list, Numba would search for a conversion in Python code, where a signal may be handled.
     """
     return type(point) is ndarray and point.dtype is _FLOAT
-
-
-def choose_action(
-    agent: QLearner, step: int, observation: Any, info: Mapping[str, Any] | None, keeps: bool
-) -> Any:
-    """Return the action to play while learning, see `QLearner.act`.
-
-    If `keeps` is set, `stepping.step_on` may follow instead of `update`.
-    """
-    if type(step) is not int or not 0 <= step < agent.horizon:
-        step = agent.problem.check_step(step)
-    if step == 0 and agent._first_table is not None:
-        agent.checked_state(step, observation)  # raise before the restart forgets anything
-        restart_if_due(agent)
-    axes, table = agent.axes, agent.table
-    if info and has_mask(info):
-        state, allowed = agent.problem.flat_state(step, observation), agent._feasible(step, info)
-        rule = int(table.core["action_rule"][0])
-        action, _ = select(agent, table, step, state, TIES[agent.ties], rule, allowed)
-        return axes.shaped_action(action)
-    action = empty(axes.n_action)
-    is_plain = axes.has_plain_states and is_vector(observation)
-    flat = observation if is_plain else agent.problem.flat_state(step, observation)
-    try:
-        code = table.act(step, flat, action, keeps)
-    except (TypeError, ValueError):  # not a float64 vector: convert it below
-        code = WRONG_SIZE
-    if code != FINE:
-        state = agent.problem.flat_state(step, observation)
-        code = table.act(step, state, action, keeps)
-        if code != FINE:
-            raise agent.problem.bad_point(step, table.payload, state)
-    return action if axes.has_plain_actions else axes.shaped_action(action)
-
-
-def learn_step(
-    agent: QLearner,
-    step: int,
-    observation: Any,
-    action: Any,
-    reward: float,
-    next_observation: Any,
-    terminated: bool,
-    next_info: Mapping[str, Any] | None,
-) -> None:
-    """Learn from one transition, see `QLearner.update`."""
-    problem, axes = agent.problem, agent.axes
-    if type(step) is not int or not 0 <= step < agent.horizon:
-        step = problem.check_step(step)
-    if step == 0 and agent._first_table is not None:
-        problem.check_transition(step, observation, action, reward, next_observation)
-        restart_if_due(agent)
-    is_clipped = False
-    if not (isinstance(reward, float) and agent._lowest_reward <= reward <= agent._highest_reward):
-        given, reward = reward, problem.check_reward(step, reward)
-        is_clipped = bool(given != reward)
-    state, played, after = observation, action, next_observation
-    if not (axes.has_plain_states and is_vector(observation) and is_vector(next_observation)):
-        state = problem.flat_state(step, observation)
-        after = problem.flat_state(step, next_observation, "next ")
-    if not (axes.has_plain_actions and is_vector(action)):
-        played = problem.flat_action(step, action)
-    next_value = math.nan
-    if next_info and has_mask(next_info) and not terminated and step + 1 < agent.horizon:
-        flat = problem.flat_state(step, next_observation, "next ")
-        problem.check_point(step, flat, 0, "next ")
-        next_value = value_at(agent, agent.table, step + 1, next_observation, next_info)
-    try:
-        code = agent.table.update(step, state, played, reward, after, bool(terminated), next_value)
-    except (TypeError, ValueError):  # not float64 vectors: convert them below
-        code = WRONG_SIZE
-    if code != FINE and code != DUE:
-        state, played = problem.flat_state(step, observation), problem.flat_action(step, action)
-        after = problem.flat_state(step, next_observation, "next ")
-        code = agent.table.update(step, state, played, reward, after, bool(terminated), next_value)
-        if code == BAD_STATE:
-            raise problem.bad_point(step, agent.table.payload, state, played, after)
-    if is_clipped:
-        count_clipped(agent)
-    if code == DUE:
-        agent.table.split(agent.table.payload)
 
 
 DEFAULT_BONUS = 0.1  # c, for rewards that span 1
@@ -315,8 +136,6 @@ class QLearner(Agent):
         with self.lock:
             return self._act(step, observation, info, False)
 
-    _act = choose_action
-
     def update(
         self,
         step: int,
@@ -329,13 +148,125 @@ class QLearner(Agent):
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
         with self.lock:
-            learn_step(
-                self, step, observation, action, reward, next_observation, terminated, next_info
+            self._learn_step(
+                step, observation, action, reward, next_observation, terminated, next_info
             )
 
-    def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
+    def _act(self, step: int, observation: Any, info: Mapping[str, Any] | None, keeps: bool) -> Any:
+        """Return the action to play while learning, see `QLearner.act`.
+
+        If `keeps` is set, `stepping.step_on` may follow instead of `update`.
+        """
+        if type(step) is not int or not 0 <= step < self.horizon:
+            step = self.problem.check_step(step)
+        if step == 0 and self._first_table is not None:
+            self.checked_state(step, observation)  # raise before the restart forgets anything
+            self._restart_if_due()
+        axes, table = self.axes, self.table
+        if info and has_mask(info):
+            state, allowed = self.problem.flat_state(step, observation), self._feasible(step, info)
+            rule = int(table.core["action_rule"][0])
+            action, _ = self._select(table, step, state, TIES[self.ties], rule, allowed)
+            return axes.shaped_action(action)
+        action = empty(axes.n_action)
+        is_plain = axes.has_plain_states and is_vector(observation)
+        flat = observation if is_plain else self.problem.flat_state(step, observation)
+        try:
+            code = table.act(step, flat, action, keeps)
+        except (TypeError, ValueError):  # not a float64 vector: convert it below
+            code = WRONG_SIZE
+        if code != FINE:
+            state = self.problem.flat_state(step, observation)
+            code = table.act(step, state, action, keeps)
+            if code != FINE:
+                raise self.problem.bad_point(step, table.payload, state)
+        return action if axes.has_plain_actions else axes.shaped_action(action)
+
+    def _learn_step(
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool,
+        next_info: Mapping[str, Any] | None,
+    ) -> None:
+        """Learn from one transition, see `QLearner.update`."""
+        problem, axes = self.problem, self.axes
+        if type(step) is not int or not 0 <= step < self.horizon:
+            step = problem.check_step(step)
+        if step == 0 and self._first_table is not None:
+            problem.check_transition(step, observation, action, reward, next_observation)
+            self._restart_if_due()
+        is_clipped = False
+        if not (
+            isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward
+        ):
+            given, reward = reward, problem.check_reward(step, reward)
+            is_clipped = bool(given != reward)
+        state, played, after = observation, action, next_observation
+        if not (axes.has_plain_states and is_vector(observation) and is_vector(next_observation)):
+            state = problem.flat_state(step, observation)
+            after = problem.flat_state(step, next_observation, "next ")
+        if not (axes.has_plain_actions and is_vector(action)):
+            played = problem.flat_action(step, action)
+        next_value = math.nan
+        if next_info and has_mask(next_info) and not terminated and step + 1 < self.horizon:
+            flat = problem.flat_state(step, next_observation, "next ")
+            problem.check_point(step, flat, 0, "next ")
+            next_value = self._value_at(self.table, step + 1, next_observation, next_info)
+        try:
+            code = self.table.update(
+                step, state, played, reward, after, bool(terminated), next_value
+            )
+        except (TypeError, ValueError):  # not float64 vectors: convert them below
+            code = WRONG_SIZE
+        if code != FINE and code != DUE:
+            state, played = problem.flat_state(step, observation), problem.flat_action(step, action)
+            after = problem.flat_state(step, next_observation, "next ")
+            code = self.table.update(
+                step, state, played, reward, after, bool(terminated), next_value
+            )
+            if code == BAD_STATE:
+                raise problem.bad_point(step, self.table.payload, state, played, after)
+        if is_clipped:
+            count_clipped(self)
+        if code == DUE:
+            self.table.split(self.table.payload)
+
+    def _restart_if_due(self) -> None:
+        """Reset the table if the next episode begins a phase of the doubling trick."""
+        old = self.table.core
+        if (
+            self._first_table is None
+            or number_of_phase(int(old["episode"][0]) + 1) == old["phase"][0]
+        ):
+            return
+        fresh = self._first_table.copy()
+        fresh.core["random"], fresh.core["episode"] = old["random"], old["episode"]
+        write_bonus(fresh.core, self.bonus, self._has_only_atoms())
+        self.table = fresh  # last, so that an interrupt leaves the old or the new table
+
+    def _prepare_episodes(self, n: int) -> int:
+        """Do the split or the restart that is due. Return how many episodes to play next.
+
+        The number is `n`, or less if the doubling trick restarts the agent earlier.
+        """
+        if self._paused[pausing.N_STEPS]:
+            row = int(self._paused[pausing.DUE_ROW])
+            if self.table.is_due(row):  # false if an interrupt came right after the split
+                self.table.split(row)
+        elif self._first_table is not None:
+            self._restart_if_due()
+        if self._first_table is None:
+            return n
+        n_left: int = 2 ** (int(self.table.core["phase"][0]) + 1) - 1 - self.n_episodes
+        return min(n, n_left)
+
+    def play(self, env: Any, crossing: Crossing, log: RunArrays, end: int) -> int:
         n_done = int(log.done[0])
-        n = prepare_episodes(self, end - n_done)
+        n = self._prepare_episodes(end - n_done)
         table, n_steps = self.table, min(self.horizon, env.horizon)
         if log.is_full:  # the kernel found too few rows for one more episode
             table.make_room()
@@ -380,17 +311,70 @@ class QLearner(Agent):
         deterministic: bool,
         allowed: Sequence[Feasible | None],
     ) -> Floats:
-        return greedy_actions(self, steps, states, deterministic, allowed)
+        """Return one allowed flat action per (step, state): the center of the best ball.
+
+        If `deterministic` is false, the action is drawn uniformly from that ball.
+        """
+        table = self.learned
+        core = table.core
+        rule = int(core["action_rule"][0]) if self.action != "uniform" else kernels.CENTER
+        if not deterministic:
+            # Draw from a copy with fresh randomness, so that predict does not change learning.
+            core, rule = core.copy(), kernels.UNIFORM
+            core["random"] = np.random.SeedSequence().generate_state(1, np.uint64)
+        actions = np.empty((len(steps), self.axes.n_action))
+        k, i = table.select_many(steps, states, actions, rule=rule, allowed=allowed, core=core)
+        if k >= 0:
+            raise self.problem.bad_point(int(steps[k]), i, states[k])
+        return actions
 
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
-        return value_at(self, self.learned, step, observation, info)
+        return self._value_at(self.learned, step, observation, info)
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
-        row = row_at(self, step, observation, action)
+        row = self._row_at(step, observation, action)
         return float(self.learned.q_values(int(step), row))
 
     def visits(self, step: int, observation: Any, action: Any) -> int:
-        return int(self.learned.rows["n_visits"][row_at(self, step, observation, action)])
+        return int(self.learned.rows["n_visits"][self._row_at(step, observation, action)])
+
+    def _select(
+        self,
+        table: Any,
+        step: int,
+        state: Floats,
+        ties: int,
+        rule: int,
+        allowed: Feasible | None,
+    ) -> tuple[Floats, int]:
+        """Select a ball and an allowed action in one state. Return (flat action, row of the ball).
+
+        `ties` and `rule` are codes of `kernels`: how ties are broken, and where in a ball to play.
+        """
+        action = np.empty(self.axes.n_action)
+        code, row = table.select(step, state, action, ties=ties, rule=rule, allowed=allowed)
+        if code != kernels.FINE:
+            raise self.problem.bad_point(step, row, state)
+        return action, row
+
+    def _value_at(
+        self, table: Any, step: int, observation: Any, info: Mapping[str, Any] | None
+    ) -> float:
+        """Return V(observation) according to one table of the self."""
+        step = self.problem.check_step(step)
+        state, allowed = self.problem.flat_state(step, observation), self._feasible(step, info)
+        _, row = self._select(table, step, state, kernels.EITHER, kernels.CENTER, allowed)
+        return float(table.value(step, row))
+
+    def _row_at(self, step: int, observation: Any, action: Any) -> int:
+        """Return the row of the ball that contains (observation, action)."""
+        problem = self.problem
+        step = problem.check_step(step)
+        state, played = problem.flat_state(step, observation), problem.flat_action(step, action)
+        answer: Answer = self.learned.locate(step, state, played)
+        if answer[0] != kernels.FINE:
+            raise problem.bad_point(step, answer[1], state, played)
+        return answer[1]
 
     def partition(self, step: int) -> Partition:
         found: Partition = self.learned.view(self.problem.check_step(step))

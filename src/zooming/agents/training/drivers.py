@@ -24,7 +24,7 @@ from zooming.agents.base.agent import Agent
 from zooming.agents.base.env_facts import reset, take_step
 from zooming.agents.base.status import warn_of_clipping
 from zooming.agents.tables.q_learner import QLearner, is_vector
-from zooming.agents.training.history import History, Log
+from zooming.agents.training.history import History, RunArrays
 from zooming.agents.training.many import accepts
 from zooming.agents.warm.warm_start import Guided
 from zooming.envs.compiled import CompiledEnv, find_compiled, find_fusible
@@ -136,7 +136,7 @@ class Pauses:
             if hasattr(one, "check_agent"):
                 one.check_agent(agent)
         self.is_stopped = False
-        self.log = Log(episodes)
+        self.log = RunArrays(episodes)
 
     value_policy = UpperMethod()
 
@@ -320,7 +320,7 @@ def learn(
 class Compiled(Protocol):
     """Interface of agents that play whole episodes of a compiled environment in compiled code."""
 
-    def play(self, env: Any, crossing: Crossing, log: Log, end: int) -> int:
+    def play(self, env: Any, crossing: Crossing, log: RunArrays, end: int) -> int:
         """Play compiled episodes until the log has `end` of them. Return the kernel's code.
 
         The compiled code updates the agent, and writes return and number of balls of each finished
@@ -331,7 +331,7 @@ class Compiled(Protocol):
 class _Fused:
     """Driver that plays episodes of a compiled environment in compiled code."""
 
-    def __init__(self, agent: Any, env: Any, log: Log) -> None:
+    def __init__(self, agent: Any, env: Any, log: RunArrays) -> None:
         self.agent, self.env, self.log = agent, env, log
         if agent.env_rng is None:
             agent.env_rng = seeding.np_random(_env_seed(agent))[0]
@@ -371,7 +371,7 @@ class _Fused:
 class _Python:
     """Driver that plays episodes of any environment step by step."""
 
-    def __init__(self, agent: Any, log: Log) -> None:
+    def __init__(self, agent: Any, log: RunArrays) -> None:
         self.agent, self.log = agent, log
         # Skip wrappers that change nothing: they take as long as the agent.
         self.env = find_compiled(agent.env) or agent.env
@@ -465,7 +465,7 @@ def _check_takes_info(agent: Any) -> None:
 
 
 @contextmanager
-def _mark_learning(agent: Agent, log: Log) -> Iterator[None]:
+def _mark_learning(agent: Agent, log: RunArrays) -> Iterator[None]:
     """Mark the agent as learning inside the `with` block.
 
     At the end of the block, the environment gets a copy of the generator that was used.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,11 @@ from zooming.errors import ConfigurationError
 from zooming.upper import UpperMethod
 from zooming.validation import import_frames
 
-if TYPE_CHECKING:
-    pass
-
-
 BYTES_PER_EPISODE = 24  # of a log
 MOST_EPISODES = 10**8  # of one call of learn(): 2.4 GB
 
 
-class Log:
+class RunArrays:
     """Arrays that drivers and compiled code fill during one call of learn().
 
     Entries of `returns`, `n_balls` and `n_steps` before index done[0] belong to finished episodes.

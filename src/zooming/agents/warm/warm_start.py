@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from zooming.agents.base import rules
 from zooming.agents.base.policy import check_steps
 from zooming.agents.base.status import Status
-from zooming.agents.training.history import History, Log
+from zooming.agents.training.history import History, RunArrays
 from zooming.agents.warm.ledger import LEAST, SQUARES, Ledger, N
 from zooming.errors import ConfigurationError
 from zooming.spaces.masks import split_info
@@ -315,11 +315,13 @@ class Guided:
         The driver for the agent's own episodes.
     by_rule : function
         Returns a driver for the rule's episodes, given the object that acts and the log.
-    log : Log
+    log : RunArrays
         The log of this call of learn().
     """
 
-    def __init__(self, agent: Any, own: Any, by_rule: Callable[[Any, Log], Any], log: Log) -> None:
+    def __init__(
+        self, agent: Any, own: Any, by_rule: Callable[[Any, RunArrays], Any], log: RunArrays
+    ) -> None:
         self.agent, self.own, self.by_rule, self.log = agent, own, by_rule, log
 
     def play(self, end: int, advance: Callable[[int], None]) -> None:
