@@ -57,7 +57,7 @@ def planner():
 
 def knowledge(agent):
     """Return the state from which learning resumes, as bytes."""
-    known = [repr(agent.n_episodes).encode(), repr(agent.env_generator).encode()]
+    known = [repr(agent.n_episodes).encode(), repr(agent.run.env_generator).encode()]
     if isinstance(agent, (zooming.Planner, zooming.Auto)):
         known.append(repr(tools.knowledge(agent)).encode())
     elif hasattr(agent, "table"):

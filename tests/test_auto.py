@@ -389,7 +389,7 @@ def test_a_file_saved_within_a_run_knows_that_episodes_were_cut(tmp_path, driver
     agent.learn(40, driver=driver, callback=save_at_20)
     agent.save(paths[1])
     loaded = zooming.load(paths[0])
-    assert loaded.was_cut
+    assert loaded.run.was_cut
     loaded.learn(20, driver=driver)
     loaded.save(paths[2])
     assert paths[1].read_bytes() == paths[2].read_bytes()
@@ -419,7 +419,7 @@ class Joined(gym.Wrapper):
 def test_a_horizon_that_fits_is_not_doubted(env, was_cut):
     agent = zooming.Planner(env, horizon=3, seed=0)
     agent.learn(30)
-    assert agent.was_cut is was_cut
+    assert agent.run.was_cut is was_cut
     assert short_horizon(agent) == []
 
 
@@ -475,16 +475,20 @@ def test_the_expected_gain_is_that_of_returns_that_approach_their_limit_as_one_o
 @compiled
 def test_the_status_promises_no_more_than_is_possible():
     agent = zooming.Auto(oil(), seed=0)
-    assert ceiling(agent, 0.0) == 5.0  # five steps with rewards up to 1
+    assert (
+        ceiling(agent.reward_range, agent.horizon, agent.agents, 0.0) == 5.0
+    )  # five steps with rewards up to 1
     agent.learn(100)
-    hoped = ceiling(agent, 0.0)
+    hoped = ceiling(agent.reward_range, agent.horizon, agent.agents, 0.0)
     assert 4.5 < hoped < 5.0  # of the planner, on a problem with an optimum of 4.75
-    assert ceiling(agent, hoped) == 5.0  # the planner's hope was exceeded, so it does not count
+    assert (
+        ceiling(agent.reward_range, agent.horizon, agent.agents, hoped) == 5.0
+    )  # the planner's hope was exceeded, so it does not count
     agent.trend = Trend()
     agent.trend.add([5.3 - 350.0 / k for k in range(1, 1024)])
     latest = agent.trend.latest()[0]
     assert latest + agent.trend.expected_gain(1000).rise > 5.0
-    left = ceiling(agent, latest) - latest
+    left = ceiling(agent.reward_range, agent.horizon, agent.agents, latest) - latest
     assert 0.0 < left < 0.2
     assert agent.status()["next 1,000 episodes"] == (
         f"up to +{plain(left)}, the most that seems possible"

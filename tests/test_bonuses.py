@@ -316,9 +316,9 @@ def test_the_doubling_trick_is_a_new_agent_per_phase():
     agent.learn(7)
     assert agent.n_balls > 3 + 3
     phase = zooming.AdaptiveQ(env, bonus=Theory(episodes=8, delta=0.1 / 20), seed=0)
-    phase.table.core["random"], phase.env_generator = (
+    phase.table.core["random"], phase.run.env_generator = (
         agent.table.core["random"],
-        agent.env_generator,
+        agent.run.env_generator,
     )
     assert same_history(agent.learn(8), phase.learn(8))
     n = phase.table.rows_in_use

@@ -148,7 +148,7 @@ def test_results_with_and_without_callbacks_are_bit_identical(kind, driver):
     expected = plain.learn(N, driver=driver)
     assert same_history(called.learn(N, driver=driver, callback=[meddle, Watch(every=7)]), expected)
     assert knowledge(called) == knowledge(plain)
-    assert called.env_generator == plain.env_generator
+    assert called.run.env_generator == plain.run.env_generator
     assert same_history(called.learn(5), plain.learn(5))
 
 
@@ -234,7 +234,7 @@ def test_what_is_no_callback_is_refused_before_the_run(callback, text):
     with pytest.raises(zooming.ConfigurationError, match=text):
         agent.learn(5, callback=callback)
     assert agent.n_episodes == 0
-    assert agent.env_generator is None
+    assert agent.run.env_generator is None
 
 
 @pytest.mark.plain

@@ -84,6 +84,42 @@ def test_private_parts_of_other_libraries_are_used_only_where_they_are_guarded()
     assert foreign == {name: {where} for name, where in USED_IN.items()}
 
 
+# Reads of a private member of something else than self, cls or super(). Most are hooks that agents
+# define for others to call, such as `_state`. The number may only fall.
+MOST_FOREIGN_READS = 60
+
+
+def reads_another(node):
+    """Return whether a node reads a private member of another object."""
+    if not isinstance(node, ast.Attribute) or not node.attr.startswith("_"):
+        return False
+    if node.attr.startswith("__") or node.attr in {*USED_IN, *DOCUMENTED, "_replace"}:
+        return False
+    value = node.value
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+        return value.func.id != "super"
+    return not (isinstance(value, ast.Name) and value.id in ("self", "cls"))
+
+
+def test_private_members_of_other_objects_are_read_ever_less():
+    found = [
+        f"{path.relative_to(SOURCES)}, line {node.lineno}: {ast.unparse(node)}"
+        for path in sorted(SOURCES.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if reads_another(node)
+    ]
+    assert len(found) <= MOST_FOREIGN_READS, "\n".join(found)
+
+
+def test_a_read_of_another_object_is_found():
+    found = [
+        ast.unparse(node)
+        for node in ast.walk(ast.parse("self._a; cls._b; super()._c; agent._d; self.agent._e"))
+        if reads_another(node)
+    ]
+    assert sorted(found) == ["agent._d", "self.agent._e"]
+
+
 # --- Numba ----------------------------------------------------------------------------------------
 
 UNDOCUMENTED = ("numba.core", "numba.np", "numba.experimental")

@@ -109,7 +109,7 @@ def test_the_history_of_a_run_that_an_exception_ended_is_kept(driver):
 @pytest.mark.plain
 def test_a_mark_that_an_interrupt_left_behind_does_not_stop_the_agent():
     agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-    agent.learner = threading.get_ident()
+    agent.run.learner = threading.get_ident()
     assert len(agent.learn(3)) == 3
     with pytest.raises(zooming.ConfigurationError, match="of this agent is running already"):
         agent.learn(3, callback=lambda agent, history: agent.learn(1))
@@ -476,7 +476,7 @@ def test_a_history_that_would_not_fit_in_is_refused_before_anything_is_allocated
         ):
             agent.learn(episodes)
     assert agent.n_episodes == 0
-    assert agent.env_generator is None
+    assert agent.run.env_generator is None
 
 
 def test_the_longest_history_takes_memory_as_it_grows():

@@ -81,3 +81,10 @@ def test_the_parameters_of_a_portfolio_are_agents_that_have_learned_nothing():
     again = zooming.Portfolio(**agent.get_params())
     assert [one.n_episodes for one in again.agents] == [0, 0]
     assert np.array_equal(again.learn(20).returns, returns)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("AdaptiveQ", 46), ("Auto", 48)])
+def test_an_agent_shows_few_attributes_beside_its_options(kind, most):
+    agent = make(kind)
+    shown = {name for name in dir(agent) if not name.startswith("_")}
+    assert len(shown - {"env", *agent.get_params()}) <= most

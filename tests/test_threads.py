@@ -109,6 +109,6 @@ def test_a_copy_of_a_portfolio_has_a_lock_that_it_shares_with_its_agents():
     agent = make("Auto")
     agent.learn(8)
     for twin in (copy.deepcopy(agent), pickle.loads(pickle.dumps(agent))):
-        assert twin.lock is not agent.lock
-        assert all(one.lock is twin.lock for one in twin.agents)
+        assert twin.run.lock is not agent.run.lock
+        assert all(one.run.lock is twin.run.lock for one in twin.agents)
         assert same_history(twin.learn(5), copy.deepcopy(agent).learn(5))

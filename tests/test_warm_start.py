@@ -87,7 +87,7 @@ def test_a_loop_of_your_own_plays_the_same_episodes():
     wanted = agent.learn(30)
     other, _ = started(loss=60.0)
     made = gym.make(QUEUE)
-    made.unwrapped.np_random = other.env_rng
+    made.unwrapped.np_random = other.run.env_rng
     returns = []
     for _ in range(30):
         observation, _ = made.reset()
@@ -142,7 +142,7 @@ def test_the_agent_learns_nothing_from_an_episode_in_which_the_rule_fails(kind):
     before = knowledge(agent)
     with pytest.raises(RuntimeError, match="the shop is closed"):
         agent.warm_start(Failing(4), 40)
-    assert (knowledge(agent), agent.guide, agent.env_rng) == (before, None, None)
+    assert (knowledge(agent), agent.guide, agent.run.env_rng) == (before, None, None)
     with pytest.raises(RuntimeError, match="the shop is closed"):
         agent.warm_start(Failing(5 * 10 + 3), 40)
     assert agent.n_episodes == 10
@@ -200,7 +200,7 @@ def test_a_wrong_argument_changes_nothing(rule, options, message):
     before = knowledge(agent)
     with pytest.raises((zooming.ConfigurationError, TypeError), match=message):
         agent.warm_start(rule, **{"episodes": 40, **options})
-    assert (knowledge(agent), agent.guide, agent.env_rng) == (before, None, None)
+    assert (knowledge(agent), agent.guide, agent.run.env_rng) == (before, None, None)
 
 
 def test_a_second_rule_is_refused():

@@ -48,7 +48,7 @@ class Heuristic(Agent):
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         state = self.checked_state(step, observation)
-        with self.lock:
+        with self.run.lock:
             return self.axes.shaped_action(self._choose(state, self._feasible(step, info)))
 
     def update(
@@ -65,7 +65,7 @@ class Heuristic(Agent):
         _, played, _, next_state = self.checked_transition(
             step, observation, action, reward, next_observation
         )
-        with self.lock:
+        with self.run.lock:
             self._see(step, played, next_state)
 
     @property
@@ -85,7 +85,7 @@ class Heuristic(Agent):
         return heuristics.play()(
             memory, crossing.handle, env.params, min(self.horizon, env.horizon),
             *self.reward_range, action, log.returns, log.n_balls, log.done, end, log.trouble,
-            np.zeros(pausing.STATE + axes.n_state), self.clipping,
+            np.zeros(pausing.STATE + axes.n_state), self.run.clipping,
         )  # fmt: skip
 
     def _greedy(

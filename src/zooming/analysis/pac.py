@@ -460,7 +460,7 @@ def _play(
 def _copy(agent: QLearner) -> QLearner:
     """Return a copy of the agent with its own table and generator state. The env is shared."""
     policy = copy.copy(agent)
-    policy.table, policy.env_generator = agent.table.copy(), agent.env_generator
+    policy.table, policy.run.env_generator = agent.table.copy(), agent.run.env_generator
     policy._paused = agent._paused.copy()
     return policy
 

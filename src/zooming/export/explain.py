@@ -233,14 +233,14 @@ def explain(
     if check_int(episodes, "episodes", 0) == 1:
         raise ConfigurationError("episodes=1: give at least 2, or 0 to measure nothing")
     seed = check_int(seed, "seed", 0)
-    env = agent.free_env() if env is None else env
+    env = agent.run.free_env(agent.env) if env is None else env
     if other is not None:
         other = _check_agent(other, "other")
         return compare(agent, other, steps, n_rules, env, episodes, seed)
     rules: list[PolicyRule] = []
     boxes, n_regions, regions = {}, {}, {}
     for h in steps:
-        with agent.lock:
+        with agent.run.lock:
             boxes[h], own, n_regions[h], regions[h] = _rules_of(agent, h, n_rules)
         rules += own
     policy = RulePolicy(agent, boxes)

@@ -119,7 +119,7 @@ def learn_from(
     checker.refuse(source, bad, "learned")
     before = agent.n_episodes
     for found in kept:
-        with agent.lock:
+        with agent.run.lock:
             agent._learn_transitions(found)
     if type(agent).n_episodes is Agent.n_episodes:  # an agent that does not count
         agent._take_n_episodes(before + checker.n_episodes)

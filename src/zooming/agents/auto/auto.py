@@ -251,7 +251,7 @@ class Auto(Portfolio):
 
     def update(self, step: int, *transition: Any, **options: Any) -> None:
         if step == 0 and not self.trees and not self.counts[IS_OPEN]:
-            with self.lock:
+            with self.run.lock:
                 self._settle()
                 self._before_choice()
         super().update(step, *transition, **options)
@@ -286,7 +286,7 @@ class Auto(Portfolio):
             warnings.simplefilter("ignore")  # the planner has warned of the same
             tree = TreeQ(self.planner.env, shared=shared, slope=slope, seed=seed, **options)
         self._name_as_part(tree)
-        tree.lock = self.lock
+        tree.run.lock = self.run.lock
         return tree
 
     def _make_trees(

@@ -145,8 +145,8 @@ def restore_arms(agents: Sequence[Agent], values: list[dict[str, Any]], arrays: 
     for k, (agent, one) in enumerate(zip(agents, values, strict=True)):
         agent._restore(one["values"], arrays_of(k, arrays))
         agent._take_n_episodes(check_int(one["n_episodes"], "n_episodes", 0))
-        agent.clipping[1] = n_clipped = check_int(one["n_clipped"], "n_clipped", 0)
-        agent.has_warned_of_clipping = n_clipped > 0
+        agent.run.clipping[1] = n_clipped = check_int(one["n_clipped"], "n_clipped", 0)
+        agent.run.has_warned_of_clipping = n_clipped > 0
 
 
 def arrays_of(k: int, arrays: Arrays) -> Arrays:
@@ -352,12 +352,12 @@ class Portfolio(Delegate):
     def _share_lock(self) -> None:
         """Let the agents have the lock of the portfolio: whoever reads one of them waits."""
         for agent in self._parts:
-            agent.lock = self.lock
+            agent.run.lock = self.run.lock
             if isinstance(agent, Portfolio):
                 agent._share_lock()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        vars(self).update(state)
         self._share_lock()
 
     # --- learning ---------------------------------------------------------------------------------
@@ -365,7 +365,7 @@ class Portfolio(Delegate):
     @property
     def agents(self) -> list[Agent]:
         """The agents. All of them have learned all episodes so far."""
-        with self.lock:
+        with self.run.lock:
             self._settle()
             return self._parts
 
@@ -377,7 +377,7 @@ class Portfolio(Delegate):
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         step = self.problem.check_step(step)
         state = self._parts[0].checked_state(step, observation)
-        with self.lock:
+        with self.run.lock:
             self._order.check_act(self.env_name, step, state)
             if step == 0:
                 self._order.forget()
@@ -408,7 +408,7 @@ class Portfolio(Delegate):
         ]
         state, after = checked[0][0], checked[0][3]
         is_over = bool(terminated) or step + 1 == self.horizon
-        with self.lock:
+        with self.run.lock:
             if self.counts[IS_OPEN]:
                 order.check_update(self.env_name, step, state, after, is_over)
             self._settle()
@@ -603,7 +603,7 @@ class Portfolio(Delegate):
     @property
     def recommended(self) -> Agent:
         """The agent whose policy `predict` plays."""
-        with self.lock:
+        with self.run.lock:
             self._settle()  # after an interrupt, agents may have episodes to learn
             return self._parts[self._best()]
 
@@ -687,7 +687,7 @@ class Portfolio(Delegate):
     def _horizon_words(self) -> str:
         """Return the number of steps, and whether the environment would have gone on after them."""
         went_on = "; the environment went on when they were over: what comes later does not count"
-        return count_noun(self.horizon, "step") + (went_on if self.was_cut else "")
+        return count_noun(self.horizon, "step") + (went_on if self.run.was_cut else "")
 
     def _names(self) -> list[str]:
         """Return a unique name for each agent."""

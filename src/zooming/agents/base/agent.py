@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, Unpack, cast
@@ -14,7 +13,8 @@ from numpy.typing import NDArray
 
 from zooming.agents.base.policy import READING, LearnedPolicy, reading
 from zooming.agents.base.problem import LearningProblem
-from zooming.agents.base.seeds import generator_at, seed_of
+from zooming.agents.base.run_state import RunState
+from zooming.agents.base.seeds import seed_of
 from zooming.agents.base.status import count_clipped
 from zooming.agents.files import checkpoints as stored
 from zooming.agents.files import registry
@@ -33,7 +33,6 @@ class StepLearner(LearnedPolicy):
     Every instance is an `Agent`; the casts below tell mypy so.
     """
 
-    clipping: NDArray[np.int64]  # whether to clip rewards, number clipped
     _n_episodes: int
 
     # --- one step at a time -----------------------------------------------------------------------
@@ -160,7 +159,7 @@ class StepLearner(LearnedPolicy):
     @property
     def n_clipped(self) -> int:
         """Number of rewards that were clipped; 0 with `rewards="refuse"`."""
-        return int(self.clipping[1])
+        return int(self.run.clipping[1])
 
     # --- files ------------------------------------------------------------------------------------
 
@@ -287,12 +286,7 @@ class Agent(StepLearner):
                 setattr(cls, name, reading(method))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the lock, so that an agent can be copied and pickled."""
-        return {name: one for name, one in vars(self).items() if name != "lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.lock = threading.RLock()
+        return {**vars(self), "run": copy.copy(self.run)}  # a copy has a lock of its own
 
     @known_options
     def __init__(
@@ -315,26 +309,11 @@ class Agent(StepLearner):
         )  # fmt: skip
         self.axes, self.horizon, self.env_name = problem.axes, problem.horizon, problem.env_name
         self.reward_range, self.rewards = problem.reward_range, problem.rewards
-        self.clipping = np.array([rewards == "clip", 0])  # whether to clip, number clipped
-        self.has_warned_of_clipping = False
+        self.run = RunState(rewards == "clip")
         self.seed = seed_of(seed)
         self.env = env
-        self.stored_env: dict[str, Any] | None = None  # from a file, if loaded without env
         self._n_episodes = 0
-        self.was_cut = False  # whether an episode of learn() went on when the horizon ended it
-        self.env_rng: np.random.Generator | None = None  # of the environment; set by learn()
-        self.learner = 0  # thread that runs learn(), 0 if none does
-        self.latest_run: Any = None  # the `Pauses` of a running or failed learn()
-        self.stop_flag: threading.Event | None = None  # set by learn_many when it is interrupted
         self.guide: Any = None  # the `Guide` of warm_start()
-        # Held while the agent changes or is read. Learning releases it between calls of kernels.
-        self.lock = threading.RLock()
-        self.is_asked = False  # whether a reader may wait for the lock
-
-    def free_env(self) -> Any:
-        """Return the environment to play on, or a copy of it while another thread learns on it."""
-        is_free = self.env is None or self.learner in (0, threading.get_ident())
-        return self.env if is_free else copy.deepcopy(self.env)
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -429,22 +408,10 @@ class Agent(StepLearner):
     @property
     def interrupted_history(self) -> History | None:
         """The finished episodes of the latest learn() if an exception ended it, otherwise None."""
-        return None if self.latest_run is None else self.latest_run.final_history()
+        return None if self.run.latest is None else self.run.latest.final_history()
 
     learn_from = UpperMethod()
     to_log = UpperMethod()
-
-    @property
-    def env_generator(self) -> dict[str, Any] | None:
-        """State of the environment's generator before the next episode.
-
-        It is None before learn().
-        """
-        return None if self.env_rng is None else dict(self.env_rng.bit_generator.state)
-
-    @env_generator.setter
-    def env_generator(self, state: dict[str, Any] | None) -> None:
-        self.env_rng = None if state is None else generator_at(state)
 
     # --- files ------------------------------------------------------------------------------------
 
@@ -463,8 +430,8 @@ class Agent(StepLearner):
         OSError
             If the path exists and is not a regular file, or its folder does not exist.
         """
-        self.is_asked = True
-        with self.lock:
+        self.run.is_asked = True
+        with self.run.lock:
             stored.save(self, path)
 
     def check_savable(self) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from zooming.agents.base import status as cards
 from zooming.agents.base.env_facts import stated_steps
 from zooming.agents.base.problem import LearningProblem
+from zooming.agents.base.run_state import RunState
 from zooming.envs.compiled import find_compiled
 from zooming.envs.starts import FIXED
 from zooming.errors import ConfigurationError, ZoomingError
@@ -87,8 +88,8 @@ def reading(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def read(self: Any, *arguments: Any, **options: Any) -> Any:
-        self.is_asked = True
-        with self.lock:
+        self.run.is_asked = True
+        with self.run.lock:
             return method(self, *arguments, **options)
 
     return read
@@ -151,10 +152,9 @@ class LearnedPolicy(ABC):
     horizon: int
     env: Any
     guide: Any = None  # the `Guide` of a warm start
-    was_cut: bool  # whether an episode of learn() went on when the horizon ended it
+    run: RunState
     n_episodes: Any
     n_clipped: Any
-    seen_start: tuple[NDArray[np.float64], int] | None = None  # see `see_start`
     _is_stepless = False  # whether the last call of `predict` was without a step
     _has_warned_of_step = False
 
@@ -250,15 +250,6 @@ class LearnedPolicy(ABC):
         """
         return Policy(cast("Agent", self))
 
-    def see_start(self, observation: Any) -> None:
-        """Remember the start of an episode, as long as all were equal: (state, how many)."""
-        state = self.axes.flat_states(observation)[0][0]
-        if self.seen_start is None:
-            self.seen_start = state, 1
-        elif self.seen_start[1]:
-            is_same = np.array_equal(self.seen_start[0], state)
-            self.seen_start = self.seen_start[0], self.seen_start[1] + 1 if is_same else 0
-
     def _only_start(self) -> NDArray[np.float64] | None:
         """Return the flat state in which every episode begins, or None if that is not known."""
         compiled = None if self.env is None else find_compiled(self.env)
@@ -269,7 +260,7 @@ class LearnedPolicy(ABC):
                 compiled.observations(compiled.start_law.states)
             )[0][0]
             return only
-        state, n_seen = self.seen_start or (None, 0)
+        state, n_seen = self.run.seen_start or (None, 0)
         return state if n_seen >= ENOUGH_STARTS else None
 
     def _watch_step(self, states: NDArray[np.float64], has_step: bool) -> None:
@@ -466,7 +457,7 @@ class LearnedPolicy(ABC):
         stated = None if self.env is None else stated_steps(self.env)
         if stated is None or stated <= self.horizon:
             return []
-        if not self.was_cut or self.n_episodes < UNDOUBTED:
+        if not self.run.was_cut or self.n_episodes < UNDOUBTED:
             return []
         return [
             f"episodes went on when horizon={self.horizon} ended them, and "

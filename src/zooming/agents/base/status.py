@@ -155,14 +155,14 @@ def axes_text(axes: Axes) -> str:
 
 def count_clipped(agent: Agent) -> None:
     """Count one clipped reward. Warn if it is the first one."""
-    agent.clipping[1] += 1
+    agent.run.clipping[1] += 1
     warn_of_clipping(agent)
 
 
 def warn_of_clipping(agent: Agent) -> None:
     """Warn that rewards are clipped, once per agent."""
-    if agent.clipping[1] and not agent.has_warned_of_clipping:
-        agent.has_warned_of_clipping = True
+    if agent.run.clipping[1] and not agent.run.has_warned_of_clipping:
+        agent.run.has_warned_of_clipping = True
         low, high = agent.reward_range
         warnings.warn(
             f"{agent.env_name}: a reward outside the reward range [{low}, {high}] was clipped, "

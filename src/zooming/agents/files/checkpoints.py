@@ -36,8 +36,8 @@ def check_class(agent: Agent) -> None:
 
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
     check_class(agent)
-    if agent.env_generator is not None:
-        generator_at(agent.env_generator)
+    if agent.run.env_generator is not None:
+        generator_at(agent.run.env_generator)
     values, arrays = agent._state()
     fixed = {} if registry.is_own(type(agent)) else agent._fixed_options()
     header = {
@@ -49,16 +49,16 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         "guide": None if agent.guide is None else agent.guide.state(),
         "n_episodes": agent.n_episodes,
         "n_clipped": agent.n_clipped,
-        **({"was_cut": True} if agent.was_cut else {}),
+        **({"was_cut": True} if agent.run.was_cut else {}),
         "axes": agent.axes.describe(),
         "spaces": {"state": agent.axes.states.describe(), "action": agent.axes.actions.describe()},
         "env": {
             "name": agent.env_name,
             "make": env_recipe(agent.env),
-            "generator": agent.env_generator,
+            "generator": agent.run.env_generator,
         }
         if agent.env is not None
-        else agent.stored_env,
+        else agent.run.stored_env,
     }
     files.write_container(path, header, arrays)
 
@@ -174,19 +174,19 @@ def _build_agent(
     agent.seed = seed_of(fixed.get("seed", agent.seed))
     agent._restore(header["values"], arrays)
     agent._take_n_episodes(check_int(header["n_episodes"], "n_episodes", 0))
-    agent.clipping[1] = n_clipped = int(header.get("n_clipped", 0))  # not in older files
+    agent.run.clipping[1] = n_clipped = int(header.get("n_clipped", 0))  # not in older files
     if n_clipped < 0 or (n_clipped and agent.rewards != "clip"):
         raise ValueError(
             f"{n_clipped} rewards were clipped by an agent with rewards={agent.rewards!r}"
         )
-    agent.has_warned_of_clipping = n_clipped > 0
-    agent.was_cut = header.get("was_cut", False) is True
+    agent.run.has_warned_of_clipping = n_clipped > 0
+    agent.run.was_cut = header.get("was_cut", False) is True
     if header.get("guide") is not None:  # not in older files
         agent.guide = Guide.from_state(agent, header["guide"])
     generator = header["env"]["generator"]
     if own is None:
-        agent.env, agent.stored_env = None, header["env"]
+        agent.env, agent.run.stored_env = None, header["env"]
     elif generator is not None:
         generator_at(generator)  # raises now, not at the next learn(), if the state is invalid
-        agent.env_generator = generator
+        agent.run.env_generator = generator
     return agent

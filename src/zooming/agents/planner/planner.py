@@ -123,7 +123,7 @@ class Planner(Agent):
         state = self._unit_state(step, observation)
         allowed, table = self._feasible(step, info), self.table
         unit, rows = np.empty(self.axes.n_action), allowed_rows(allowed)
-        with self.lock:
+        with self.run.lock:
             if step == 0:
                 if table.is_due:
                     table.refit()
@@ -152,7 +152,7 @@ class Planner(Agent):
             step, observation, action, reward, next_observation
         )
         table = self.table
-        with self.lock:
+        with self.run.lock:
             if step == 0 and table.is_overdue:  # others act: no plan was needed
                 table.refit()
             table.reserve(1)
@@ -176,7 +176,7 @@ class Planner(Agent):
         return plan_episodes.play()(
             table.handle, crossing.handle, env.params, min(self.horizon, env.horizon),
             *self.reward_range, np.empty(self.axes.n_action), log.returns, log.n_balls, log.done,
-            end, log.trouble, np.zeros(pausing.STATE + self.axes.n_state), self.clipping,
+            end, log.trouble, np.zeros(pausing.STATE + self.axes.n_state), self.run.clipping,
         )  # fmt: skip
 
     @property

@@ -90,7 +90,7 @@ class AdaptiveQ(QLearner):
             seed=seed,
         )  # fmt: skip
         take_split_options(self, split, max_balls)
-        self.begin(first_boxes(self, split_core(self)))
+        self._begin(first_boxes(self, split_core(self)))
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> AdaptiveQ:

@@ -1,44 +1,24 @@
-"""The core of a ball table: write an agent's options for the kernels, and check a stored table."""
+"""The core of a ball table: choices, the bonus in it, and the rows that a stored table needs."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.base import seeds
 from zooming.bonuses import Bernstein, Bonus, Doubling, Exact, Theory, number_of_phase
 from zooming.errors import ConfigurationError
 from zooming.spaces.axes import Axes
-from zooming.validation import as_float, check_int
-
-if TYPE_CHECKING:
-    from zooming.agents.tables.q_learner import QLearner
+from zooming.validation import as_float
 
 MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row numbers
 CAPS = ("remaining", "horizon")
 TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
 ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM}
-
-
-def new_core(agent: QLearner, max_balls: int, layout: np.dtype[Any]) -> NDArray[Any]:
-    """Return the core of a new table: the options of an agent in the layout of the kernels."""
-    low, high = agent.reward_range
-    core = np.zeros(1, layout)
-    core["max_balls"] = max_balls
-    core["random"] = seeds.derive_seed(agent.seed, "agent")
-    core["horizon"], core["shared"] = agent.horizon, agent._shares_steps
-    core["n_stats"], core["due_power"], core["due_factor"] = kernels.N_STATS, 2.0, 1.0
-    core["n_state"], core["n_action"] = agent.axes.n_state, agent.axes.n_action
-    core["ties"], core["action_rule"] = TIES[agent.ties], agent._actions[agent.action]
-    core["full_cap"] = agent.cap == "horizon"
-    core["reward_low"], core["reward_high"], core["reward_span"] = low, high, high - low
-    write_bonus(core, agent.bonus, agent._has_only_atoms())
-    return core
 
 
 def write_bonus(core: NDArray[Any], given: Bonus, has_only_atoms: bool) -> None:
@@ -73,32 +53,6 @@ def write_bonus(core: NDArray[Any], given: Bonus, has_only_atoms: bool) -> None:
         core["reward_spread"] = bonus.reward_spread(span)
     elif isinstance(bonus, Bernstein):
         core["bonus_rule"], core["c1"], core["c2"] = kernels.BERNSTEIN, bonus.c1, bonus.c2
-
-
-def check_core(agent: QLearner, core: NDArray[Any]) -> None:
-    """Raise ValueError if the layout or a field of a stored core does not match the options.
-
-    `agent` is a new agent with these options.
-    """
-    fresh = agent.table.core.copy()
-    if core.dtype != fresh.dtype or core.shape != (1,):
-        raise ValueError("the ball table has another layout")
-    episode, phase = int(core["episode"][0]), int(core["phase"][0])
-    check_int(episode, "episode", 0)
-    if agent._first_table is not None:
-        # Between a restart and the first update the phase is that of the coming episode.
-        if phase not in {number_of_phase(max(episode, 1)), number_of_phase(episode + 1)}:
-            raise ValueError(f"episode {episode} is not in the phase {phase} of the doubling trick")
-        fresh["episode"] = 2**phase - 1
-        write_bonus(fresh, agent.bonus, agent._has_only_atoms())
-    fresh["episode"] = episode
-    kernels.set_iota(fresh)
-    for name in core.dtype.names or ():
-        # Learning changes these three; all others follow from the options.
-        if name not in ("n_rows", "n_balls", "random") and core[name][0] != fresh[name][0]:
-            raise ValueError(
-                f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options"
-            )
 
 
 def check_n_rows(

@@ -148,7 +148,7 @@ class MetricQ(QLearner):
             self.metric.power,
         )
         space = Space(self.metric, self.axes, self.horizon)
-        self.begin(BallTable(self.axes, core, space, self.oracle))
+        self._begin(BallTable(self.axes, core, space, self.oracle))
 
     def _has_only_atoms(self) -> bool:
         return False  # a root has all points

@@ -179,7 +179,7 @@ class NetQ(QLearner):
         core["spacing"] = self.spacing
         if self.points == "multiples" and self.action == "center":
             core["action_rule"] = kernels.POINT  # end cells are not centered at their point
-        self.begin(self._make_table(core, borders))
+        self._begin(self._make_table(core, borders))
 
     def _make_table(self, core: NDArray[Any], borders: list[Any]) -> Any:
         """Return a table with one ball per cell between these borders."""

@@ -14,6 +14,7 @@ from numpy import dtype, empty, float64, ndarray
 from numpy.typing import NDArray
 
 from zooming import bonuses, kernels
+from zooming.agents.base import seeds
 from zooming.agents.base import status as cards
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.status import clipping_text, count_clipped
@@ -23,9 +24,7 @@ from zooming.agents.tables.core import (
     CAPS,
     MOST_BALLS,
     TIES,
-    check_core,
     check_n_rows,
-    new_core,
     write_bonus,
 )
 from zooming.agents.training.history import RunArrays
@@ -38,7 +37,7 @@ from zooming.partitions.table import Answer
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible, has_mask
 from zooming.upper import UpperMethod
-from zooming.validation import Floats, check_choice
+from zooming.validation import Floats, check_choice, check_int
 
 _FLOAT = dtype(float64)
 
@@ -58,8 +57,8 @@ class QLearner(Agent):
     """Base class of agents that learn Q for the balls of a table.
 
     To write such an agent, pass the record that `make_core` returns to a new table, and call
-    `begin` with that table at the end of `__init__`. Keep each argument as an attribute of the same
-    name. Both drivers, `save`, `load` and all other methods then work.
+    `_begin` with that table at the end of `__init__`. Keep each argument as an attribute of the
+    same name. Both drivers, `save`, `load` and all other methods then work.
 
     Parameters
     ----------
@@ -100,7 +99,7 @@ class QLearner(Agent):
         self.cap = check_choice("cap", cap, CAPS)
         self.ties = check_choice("ties", ties, TIES)
         self.action = check_choice("action", action, self._actions)
-        self.table: Any  # a `partitions.table.Table`, set by `begin`
+        self.table: Any  # a `partitions.table.Table`, set by `_begin`
         self._first_table: Any = None  # copy for restarts of the doubling trick
         self._paused = np.zeros(pausing.STATE + self.axes.n_state)  # see `pausing`
         self._lowest_reward, self._highest_reward = self.reward_range
@@ -109,7 +108,18 @@ class QLearner(Agent):
         self, max_balls: int = MOST_BALLS, layout: np.dtype[Any] = kernels.CORE
     ) -> NDArray[Any]:
         """Return the core of a table: the options of this agent in the layout of the kernels."""
-        return new_core(self, max_balls, layout)
+        low, high = self.reward_range
+        core = np.zeros(1, layout)
+        core["max_balls"] = max_balls
+        core["random"] = seeds.derive_seed(self.seed, "agent")
+        core["horizon"], core["shared"] = self.horizon, self._shares_steps
+        core["n_stats"], core["due_power"], core["due_factor"] = kernels.N_STATS, 2.0, 1.0
+        core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
+        core["ties"], core["action_rule"] = TIES[self.ties], self._actions[self.action]
+        core["full_cap"] = self.cap == "horizon"
+        core["reward_low"], core["reward_high"], core["reward_span"] = low, high, high - low
+        write_bonus(core, self.bonus, self._has_only_atoms())
+        return core
 
     @property
     def _n_roots(self) -> int:
@@ -125,7 +135,7 @@ class QLearner(Agent):
         """The table of the learned policy. For most agents it is the table that is trained."""
         return self.table
 
-    def begin(self, table: Any) -> None:
+    def _begin(self, table: Any) -> None:
         """Set the initial table."""
         self.table = table
         self._first_table = table.copy() if isinstance(self.bonus, bonuses.Doubling) else None
@@ -133,7 +143,7 @@ class QLearner(Agent):
     # --- learning ---------------------------------------------------------------------------------
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        with self.lock:
+        with self.run.lock:
             return self._act(step, observation, info, False)
 
     def update(
@@ -147,7 +157,7 @@ class QLearner(Agent):
         *,
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
-        with self.lock:
+        with self.run.lock:
             self._learn_step(
                 step, observation, action, reward, next_observation, terminated, next_info
             )
@@ -274,7 +284,7 @@ class QLearner(Agent):
         code: int = table.play(
             table.handle, crossing.handle, env.params, n_steps, *self.reward_range,
             np.empty(self.axes.n_action), log.returns, log.n_balls, log.done, n_done + n,
-            log.trouble, self._paused, self.clipping,
+            log.trouble, self._paused, self.run.clipping,
         )  # fmt: skip
         return code
 
@@ -449,6 +459,33 @@ class QLearner(Agent):
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, self.table.state()
 
+    def _check_core(self, core: NDArray[Any]) -> None:
+        """Raise ValueError if the layout or a field of a stored core does not match the options.
+
+        This must be a new agent with these options.
+        """
+        fresh = self.table.core.copy()
+        if core.dtype != fresh.dtype or core.shape != (1,):
+            raise ValueError("the ball table has another layout")
+        episode, phase = int(core["episode"][0]), int(core["phase"][0])
+        check_int(episode, "episode", 0)
+        if self._first_table is not None:
+            # Between a restart and the first update the phase is that of the coming episode.
+            if phase not in {number_of_phase(max(episode, 1)), number_of_phase(episode + 1)}:
+                raise ValueError(
+                    f"episode {episode} is not in the phase {phase} of the doubling trick"
+                )
+            fresh["episode"] = 2**phase - 1
+            write_bonus(fresh, self.bonus, self._has_only_atoms())
+        fresh["episode"] = episode
+        kernels.set_iota(fresh)
+        for name in core.dtype.names or ():
+            # Learning changes these three; all others follow from the options.
+            if name not in ("n_rows", "n_balls", "random") and core[name][0] != fresh[name][0]:
+                raise ValueError(
+                    f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options"
+                )
+
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        check_core(self, arrays["core"])
+        self._check_core(arrays["core"])
         self.table.restore(arrays)

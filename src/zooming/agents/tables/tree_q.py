@@ -120,7 +120,7 @@ class TreeQ(QLearner):
         self.first_cut = first_cut
         core = split_core(self)
         core["bonus_rule"], core["n_stats"], core["lipschitz"] = INDEX, N_TREE_STATS, self.slope
-        self.begin(first_boxes(self, core, TreeTable, first_cut))
+        self._begin(first_boxes(self, core, TreeTable, first_cut))
 
     @property
     def scale(self) -> float:

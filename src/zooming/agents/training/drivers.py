@@ -49,7 +49,7 @@ def can_step_on(agent: Agent) -> bool:
 
 def start(agent: QLearner, observation: Any) -> Any:
     """Return the first action of an episode. Calls of `step_on` must follow."""
-    with agent.lock:
+    with agent.run.lock:
         return agent._act(0, observation, None, True)
 
 
@@ -68,7 +68,7 @@ def step_on(
     One kernel call does the work of `update` and of the next `act`. `action` must be the last one
     that `start` or `step_on` returned.
     """
-    with agent.lock:
+    with agent.run.lock:
         return _step_on(
             agent, step, observation, action, reward, next_observation, terminated, truncated
         )
@@ -293,7 +293,7 @@ def learn(
     pauses = Pauses(agent, episodes, checkpoints, callback)
     if not episodes:  # the environment is not even seeded
         return pauses.final_history()
-    agent.latest_run = pauses  # for `interrupted_history`, if an exception ends this call
+    agent.run.latest = pauses  # for `interrupted_history`, if an exception ends this call
     inner, twin = agent.env.unwrapped, None
     with _progress(agent, episodes, progress_bar) as advance, _mark_learning(agent, pauses.log):
         run: Any = (
@@ -307,12 +307,12 @@ def learn(
             run.play(pauses.next_pause(), advance)
             if pauses.callbacks or pauses.stops:
                 if twin is None:
-                    twin = seeds.copy_generator(agent.env_rng)
+                    twin = seeds.copy_generator(agent.run.env_rng)
                 # A copy of the generator: callbacks cannot change the next episode.
                 inner.np_random = twin
                 pauses.take()
     history = pauses.final_history()
-    agent.latest_run = None
+    agent.run.latest = None
     return history
 
 
@@ -333,9 +333,9 @@ class _Fused:
 
     def __init__(self, agent: Any, env: Any, log: RunArrays) -> None:
         self.agent, self.env, self.log = agent, env, log
-        if agent.env_rng is None:
-            agent.env_rng = seeding.np_random(_env_seed(agent))[0]
-        self.crossing = env.crossing(agent.env_rng)
+        if agent.run.env_rng is None:
+            agent.run.env_rng = seeding.np_random(_env_seed(agent))[0]
+        self.crossing = env.crossing(agent.run.env_rng)
         self.n_steps = min(
             agent.horizon, env.horizon
         )  # compiled dynamics never end an episode early
@@ -346,9 +346,9 @@ class _Fused:
         while (first := int(log.done[0])) < end:
             last = min(first + self.chunk, end)
             log.n_steps[first:last] = self.n_steps
-            agent.was_cut = agent.was_cut or agent.horizon < self.env.horizon
+            agent.run.was_cut = agent.run.was_cut or agent.horizon < self.env.horizon
             began = time.perf_counter()
-            with agent.lock:
+            with agent.run.lock:
                 code = agent.play(self.env, self.crossing, log, last)
             seconds = time.perf_counter() - began
             finished = int(log.done[0]) - first
@@ -379,14 +379,14 @@ class _Python:
 
     def play(self, end: int, advance: Advance) -> None:
         agent, log, env = self.agent, self.log, self.env
-        inner, act, update, see_start = env.unwrapped, agent.act, agent.update, agent.see_start
+        inner, act, update = env.unwrapped, agent.act, agent.update
         end_episode = getattr(agent, "end_episode", None)  # of a `RuleSide`, which learns then
         is_quick = can_step_on(agent)
-        if agent.env_rng is not None:
-            inner.np_random = agent.env_rng
+        if agent.run.env_rng is not None:
+            inner.np_random = agent.run.env_rng
         for episode in range(int(log.done[0]), end):
-            observation, info = reset(env, _env_seed(agent) if agent.env_rng is None else None)
-            agent.env_rng = inner.np_random
+            observation, info = reset(env, _env_seed(agent) if agent.run.env_rng is None else None)
+            agent.run.env_rng = inner.np_random
             first, total = observation, 0.0
             if episode == 0 and info and has_mask(info):
                 _check_takes_info(agent)
@@ -425,7 +425,7 @@ class _Python:
                 observation = next_observation
                 if terminated or truncated:
                     break
-            see_start(first)
+            agent.run.see_start(agent.axes.flat_states(first)[0][0])
             if end_episode is not None:
                 end_episode()
             if agent.n_episodes == n_before:  # a user's agent that does not count episodes
@@ -435,7 +435,7 @@ class _Python:
                 agent.n_balls,
                 step + 1,
             )
-            agent.was_cut = agent.was_cut or not (terminated or truncated)
+            agent.run.was_cut = agent.run.was_cut or not (terminated or truncated)
             log.done[0] = episode + 1
             advance(1)
             _stop_if_asked(agent)
@@ -447,10 +447,10 @@ class LearningStopped(BaseException):
 
 def _stop_if_asked(agent: Agent) -> None:
     """Raise LearningStopped if the run is no longer needed. Let those read who wait for it."""
-    if agent.stop_flag is not None and agent.stop_flag.is_set():
+    if agent.run.stop_flag is not None and agent.run.stop_flag.is_set():
         raise LearningStopped
-    if getattr(agent, "is_asked", False):  # a `RuleSide` is never asked
-        agent.is_asked = False
+    if agent.run.is_asked:
+        agent.run.is_asked = False
         time.sleep(0.001)  # otherwise, this thread would have the lock again before they do
 
 
@@ -471,15 +471,15 @@ def _mark_learning(agent: Agent, log: RunArrays) -> Iterator[None]:
     At the end of the block, the environment gets a copy of the generator that was used.
     """
     inner = agent.env.unwrapped
-    agent.learner = threading.get_ident()
+    agent.run.learner = threading.get_ident()
     try:
         yield
     finally:
-        agent.learner = 0
+        agent.run.learner = 0
         if isinstance(inner, CompiledEnv):
             inner.abandon()
-        if agent.env_rng is not None:
-            inner.np_random = seeds.copy_generator(agent.env_rng)
+        if agent.run.env_rng is not None:
+            inner.np_random = seeds.copy_generator(agent.run.env_rng)
 
 
 def _is_learning(agent: Agent) -> bool:
@@ -487,14 +487,15 @@ def _is_learning(agent: Agent) -> bool:
 
     An interrupt may have left the mark behind. So the stack of the marked thread is searched.
     """
-    if not agent.learner:
+    if not agent.run.learner:
         return False
-    frame = sys._current_frames().get(agent.learner)
+    frame = sys._current_frames().get(agent.run.learner)
     n_running = 0
     while frame is not None:
         n_running += frame.f_code is learn.__code__ and frame.f_locals.get("agent") is agent
         frame = frame.f_back
-    return n_running > (agent.learner == threading.get_ident())  # not counting the calling learn()
+    # The calling learn() does not count.
+    return n_running > (agent.run.learner == threading.get_ident())
 
 
 def _env_seed(agent: Agent) -> int:

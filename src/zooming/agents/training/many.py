@@ -73,9 +73,9 @@ def learn_many(
 
     def run(seed: int, own_env: Any) -> History:
         agent = build_agent(make_agent, own_env, seed, **options)
-        agent.stop_flag = stop
+        agent.run.stop_flag = stop
         history = agent.learn(episodes)
-        agent.stop_flag = None
+        agent.run.stop_flag = None
         return history
 
     workers = n_cores() if n_workers is None else check_int(n_workers, "n_workers", 1)

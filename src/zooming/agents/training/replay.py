@@ -71,7 +71,7 @@ def replay(agent: QLearner, recorded: Transitions, done: Done = None) -> None:
     while done[0] < len(flat.steps):
         alive = dict(vars(table))  # noqa: F841  # the kernel has addresses, and runs unlocked
         code = table.replay(
-            table.handle, *flat, *agent.reward_range, agent.clipping, done
+            table.handle, *flat, *agent.reward_range, agent.run.clipping, done
         )  # fmt: skip
         k = int(done[0])
         if code == kernels.FULL:
@@ -98,7 +98,7 @@ def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> 
     while done[0] < len(flat.steps):
         table.reserve(len(flat.steps) - int(done[0]))
         code, i = plan_replay.record_many(
-            table.handle, *flat, agent.clipping, done
+            table.handle, *flat, agent.run.clipping, done
         )  # fmt: skip
         k = int(done[0])
         if code == kernels.DUE:

@@ -100,13 +100,13 @@ def warm_start(
             f"rule={'None' if rule is None else 'the agent itself'}: give another agent, or a "
             "function rule(step, observation)"
         )
-    before, n_before, generator = agent.guide, agent.n_episodes, copy.deepcopy(agent.env_rng)
+    before, n_before, generator = agent.guide, agent.n_episodes, copy.deepcopy(agent.run.env_rng)
     agent.guide = Guide(agent, rule, episodes, confidence=confidence, loss=loss, margin=margin)
     try:
         return agent.learn(episodes, progress_bar=progress_bar)
     finally:
         if agent.n_episodes == n_before:  # the rule failed in its first episode
-            agent.guide, agent.env_rng = before, generator
+            agent.guide, agent.run.env_rng = before, generator
 
 
 class Guide:
@@ -316,7 +316,7 @@ class Guided:
     by_rule : function
         Returns a driver for the rule's episodes, given the object that acts and the log.
     log : RunArrays
-        The log of this call of learn().
+        The arrays of this call of learn().
     """
 
     def __init__(

@@ -34,7 +34,7 @@ from zooming.plots.curve_data import Runs
 from zooming.validation import Floats
 
 NEEDED = ("numpy", "numba", "gymnasium", "zooming", "python")  # by every study
-ENOUGH = 0.95  # share of the possible gain
+REACHED = 0.95  # share of the possible gain
 N_BINS = 25  # of a learning curve
 WINDOW = 50  # episodes whose mean return must be enough
 
@@ -126,7 +126,9 @@ def read_result(cell: Cell, scale: Scale) -> Result:
         cell.episodes,
         (cell.episodes * scale.optimum - runs["total_return"]) / scale.gain,
         100 * (runs[FINAL_VALUE] - scale.random) / scale.gain,
-        episodes_to(scale.random + ENOUGH * scale.gain, runs["curve_episode"], runs["curve_total"]),
+        episodes_to(
+            scale.random + REACHED * scale.gain, runs["curve_episode"], runs["curve_total"]
+        ),
         None if math.isnan(sum(seconds)) else sum(seconds) / len(runs["seed"]),
         float(runs["nbytes"].mean()),
         points,

@@ -439,7 +439,7 @@ class AdaptiveMB(ModelLearner):
         core["due_power"], core["due_factor"] = d + 2 if d <= 2 else d, self.split_factor
         table = first_boxes(self, core, ModelTable)
         table.start(self.planning == "full", self.monotone, self.lipschitz)
-        self.begin(table)
+        self._begin(table)
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | bonuses.Bonus, **options: Any) -> AdaptiveMB:

@@ -74,7 +74,7 @@ class RandomizedQ(QLearner):
         core["bonus_rule"], core["n_stats"] = kernels.RANDOMIZED, kernels.FIRST_COPY + self.copies
         core["prior_samples"] = self.prior_samples
         core["rates_seed"] = seeds.derive_seed(self.seed, "learning rates")
-        self.begin(first_boxes(self, core))
+        self._begin(first_boxes(self, core))
 
     def _status(self) -> dict[str, Any]:
         return {**super()._status(), "bonus": "none", "copies": self.copies}

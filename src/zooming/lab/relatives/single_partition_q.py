@@ -241,7 +241,7 @@ class SinglePartitionQ(QLearner):
         table.start(
             self.evaluations, self.temperature, self.growth, self.damping, self.patience
         )  # fmt: skip
-        self.begin(table)
+        self._begin(table)
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> SinglePartitionQ:
