@@ -576,7 +576,7 @@ WRONG = {
     "no weight": ({"weights": [0, 0, 0, 0]}, "every axis has weight 0"),
     "split": (
         {"split": "both"},
-        "split='both': choose 'all', 'longest', or give an object with due_at",
+        "split='both': choose one of 'all', 'longest'",
     ),
 }
 

@@ -285,7 +285,7 @@ FEWER = {  # what makes an example short: arguments of its main, and constants
     "defaults_or_published": {"episodes": (200, 1000), "n_seeds": 10},
     "demo": {"EPISODES": 60},
     "first_agent": {"episodes": 1000, "n_seeds": 5},
-    "from_log_to_policy": {"LEVELS": (12, 20), "episodes": 500},
+    "from_log_to_policy": {"LEVELS": (12, 20)},
     "how_good": {"episodes": 1000},
     "own_compiled_problem": {"episodes": 5000},
     "own_gymnasium_env": {"episodes": 500},

@@ -675,7 +675,7 @@ def test_a_study_can_be_drawn_from_its_folder(tmp_path):
 def test_a_missing_library_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     history = zooming.History(np.ones(4), np.ones(4, int))
-    with pytest.raises(ImportError, match=r"need matplotlib: pip install 'zooming\[study\]'"):
+    with pytest.raises(ImportError, match=r"need matplotlib: pip install 'zooming\[lab\]'"):
         history.plot()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import notebook
+from zooming.agents.base.agent import Agent
 from zooming.agents.base.env_facts import check_env, horizon_of, name_of, reset, take_step
 from zooming.agents.base.problem import LearningProblem
 from zooming.agents.base.rules import as_function, check_action
@@ -84,8 +85,8 @@ def as_policy(policy: Any, env: Any, horizon: int | None) -> tuple[Any, Any]:
                 f"{type(policy).__name__} knows its horizon; leave out horizon="
             )
         env = _env_of(policy) if env is None else env
-        if env is getattr(policy, "env", None) and hasattr(policy, "free_env"):
-            env = policy.free_env()  # a copy, if another thread learns on it
+        if isinstance(policy, Agent) and env is policy.env:
+            env = policy.run.free_env(env)  # a copy, if another thread learns on it
         check_env(env)
         return policy, env
     if not callable(policy):
