@@ -266,7 +266,7 @@ MOST_FIRST = 10_000_000  # cells of all steps before any sample: 320 MB
 THIRDS = 8  # axes that can have three bins each, which makes 6,561 cells for each category
 _CACHES = ("_handle", "_policy", "_counted")
 OLD = 0.5  # a plan from less than this share of the samples is no longer recommended
-WORSE = 2.0  # standard errors by which a plan must earn less not to be recommended
+WORSE = 1.0  # standard errors by which a plan must earn less not to be recommended
 
 
 class Policy(NamedTuple):
