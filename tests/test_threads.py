@@ -93,6 +93,7 @@ def test_playing_a_policy_leaves_the_environment_that_its_agent_learns_on_alone(
     def play():
         while not agent.n_episodes:  # an evaluation that began before learning plays on `env`
             time.sleep(0.001)
+        found.append(READERS[reader](agent))
         while not stop.is_set():
             found.append(READERS[reader](agent))
 
