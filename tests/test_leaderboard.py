@@ -1,6 +1,5 @@
-"""A tiny leaderboard: its numbers equal plain runs, it resumes and grows, and its page works."""
+"""A tiny leaderboard: its numbers equal plain runs, and it resumes and grows."""
 
-import dataclasses
 import pickle
 import re
 import shutil
@@ -14,29 +13,24 @@ import zooming
 from zooming.agents.base import seeds
 from zooming.app import cli
 from zooming.errors import ConfigurationError
-from zooming.lab.leaderboard import command, plan
-from zooming.lab.leaderboard.compare import losses, standings
-from zooming.lab.leaderboard.measures import Result, Scale, episodes_to
-from zooming.lab.leaderboard.page import render
-from zooming.lab.leaderboard.tables import say_libraries
+from zooming.lab import leaderboard
+from zooming.lab.leaderboard import Finished, Result, Scale, interquartile_mean, mean_ranks
 from zooming.lab.study import engines
 from zooming.lab.study.chunks import sample_value
 from zooming.lab.study.problems import AGENTS
 from zooming.lab.study.store import Store
 
-EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
 PROBLEMS = ["bidding", "graph-ambulance"]
 TINY = ["--problems", *PROBLEMS, "--agents", "adaptive-q,net-q,metric-q:metric=discrete",
-        "--episodes", "20", "10", "--seeds", "2", "--tuning-seeds", "1"]  # fmt: skip
+        "--episodes", "20", "10", "--seeds", "2"]  # fmt: skip
 TIMED = "cpu_seconds"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def shorter():
-    """Fewer episodes behind V_random and fewer bonuses: the tests recompute what is there."""
+    """Fewer episodes behind V_random: the tests recompute what is there."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "REFERENCE_SEEDS", 3)
-        patch.setattr(plan, "PAPERS_SCALES", (0.1, 1.0))
+        patch.setattr(leaderboard, "REFERENCE_SEEDS", 3)
         yield
 
 
@@ -75,23 +69,17 @@ def test_the_table_has_what_plain_runs_give(board):
     (row,) = found
     assert row["regret"] == pytest.approx(np.mean(regrets))
     assert row["percent"] == pytest.approx(np.mean(percents))
-    assert (row["seeds"], row["group"]) == (2, "operations")
+    assert row["seeds"] == 2
     assert row["optimum"] == pytest.approx(best)
     assert row["cpu_seconds"] > 0
 
 
-def test_differences_are_paired_and_tuned_agents_have_their_best_bonus(board):
+def test_differences_are_paired(board):
     rows = table(board).filter(episodes=20, problem="bidding")
     regret = dict(zip(rows["agent"], rows["regret"], strict=True))
     difference = dict(zip(rows["agent"], rows["regret_minus_adaptive-q"], strict=True))
     assert difference["net-q"] == pytest.approx(regret["net-q"] - regret["adaptive-q"])
     assert difference["adaptive-q"] is None
-    returns = {}
-    for bonus in (0.1, 1.0):
-        env, seed = gym.make("zooming/Bidding-v0"), seeds.derive_seed(0, "tune 0")
-        returns[bonus] = zooming.NetQ(env, bonus=bonus, seed=seed).learn(20).returns.sum()
-    best = max(returns, key=returns.get)
-    assert rows.filter(agent="net-q (tuned)")["settings"].to_list() == [f'{{"bonus": {best}}}']
 
 
 def test_an_agent_that_cannot_play_a_problem_is_an_empty_cell_with_a_reason(board):
@@ -144,8 +132,7 @@ def test_an_interrupted_leaderboard_continues_with_the_same_numbers(
         cli.main(["leaderboard", *TINY, "--out", str(tmp_path / "board")])
     assert "finished runs are kept. To continue: zooming" in capsys.readouterr().out
     monkeypatch.undo()
-    monkeypatch.setattr(plan, "REFERENCE_SEEDS", 3)
-    monkeypatch.setattr(plan, "PAPERS_SCALES", (0.1, 1.0))
+    monkeypatch.setattr(leaderboard, "REFERENCE_SEEDS", 3)
     cli.main(["leaderboard", *TINY, "--out", str(tmp_path / "board")])
     assert table(tmp_path / "board").drop(TIMED).equals(table(board).drop(TIMED))
 
@@ -161,7 +148,7 @@ def test_the_engine_that_is_asked_for_gives_the_same_leaderboard(tmp_path, monke
 
     monkeypatch.setattr(engines, "_ray", on_ray)
     small = ["--problems", "graph-ambulance", "--agents", "net-q,random", "--episodes", "10",
-             "--seeds", "2", "--tuning-seeds", "0"]  # fmt: skip
+             "--seeds", "2"]  # fmt: skip
     for engine, more in (("local", []), ("ray", ["--address", "here:1"])):
         words = [*small, "--engine", engine, *more, "--out", str(tmp_path / engine)]
         cli.main(["leaderboard", *words])
@@ -219,56 +206,74 @@ def test_a_folder_with_other_files_is_refused(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
+def finished(*results):
+    scales = {one.problem: Scale(1.0, 0.0, 0.0) for one in results}
+    return Finished("auto", scales, (100,), results, {})
+
+
 def result(agent, problem, regret, percent):
-    nothing = {"episode": [], "mean": [], "low": [], "high": []}
-    return Result(
-        problem, agent, {}, 100, np.array(regret), np.array(percent), None, 0.1, 8.0, nothing
-    )
+    return Result(problem, agent, 100, np.array(regret), np.array(percent), 0.1, 8.0)
 
 
-def test_losses_name_the_best_of_those_that_are_better_and_why():
+def test_losses_name_the_best_of_those_that_are_better():
     ours = result("auto", "p", [50.0, 52.0, 54.0], [80.0, 81.0, 82.0])
     best = result("best", "p", [10.0, 12.0, 11.0], [99.0, 98.0, 99.0])
     good = result("good", "p", [30.0, 31.0, 30.0], [80.0, 81.5, 81.5])
     level = result("level", "p", [0.0, 52.0, 90.0], [80.0, 80.0, 80.0])
-    scales = {"p": Scale("p", "operations", "", 1.0, 0.0, 0.0)}
-    (found,) = losses([ours, good, best, level], scales, "auto")
-    assert (found.agent, found.others) == ("best", ("good",))
-    assert found.regret.mean == pytest.approx(41.0)
-    assert found.why == "it ends with a worse policy (81.0 % against 98.7 %)"
-    (found,) = losses([ours, good], scales, "auto")
-    assert found.why.startswith("it pays more while it learns; the final policies cannot be told")
-    table = {one.agent: one for one in standings([ours, good, best, level], ["p"], "auto")}
-    assert str(table["best"].record) == "0 / 0 / 1"
-    assert str(table["level"].record) == "0 / 1 / 0"
-    assert table["best"].rank_loss.mean == 1.0
-    assert table["best"].loss.mean == pytest.approx(11.0)  # percent per episode, 100 episodes
+    found = finished(ours, good, best, level)
+    (lost,) = found.losses(100)
+    assert lost.startswith("p, to best: regret 52.0 against 11.0 (difference 41.0 ±")
+    assert lost.endswith("final policy 81.0 % against 98.7 %. Also: good.")
+    rows = {one.agent: one for one in found.standings(["p"], 100)}
+    assert (rows["auto"].record, rows["best"].record) == (None, (0, 0, 1))
+    assert rows["level"].record == (0, 1, 0)
+    assert rows["best"].rank == 1.0
+    assert rows["best"].loss.mean == pytest.approx(11.0)  # percent per episode, 100 episodes
 
 
 def test_libraries_are_named_with_their_versions():
-    ours = result("auto", "p", [1.0], [99.0])
-    theirs = dataclasses.replace(ours, agent="rule-search", library="cmaes 0.12.0")
-    assert say_libraries([ours, theirs, theirs]) == "Libraries: rule-search uses cmaes 0.12.0."
-    assert say_libraries([ours]) == ""
+    theirs = result("rule-search", "p", [1.0], [99.0])
+    assert "Libraries of rule-search: cmaes " in finished(theirs).markdown()
+    assert "Libraries" not in finished(result("auto", "p", [1.0], [99.0])).markdown()
 
 
 def test_an_agent_without_all_problems_has_no_rank():
     both = [result("auto", problem, [5.0, 6.0], [90.0, 91.0]) for problem in "pq"]
     one = result("few", "p", [1.0, 1.0], [99.0, 99.0])
-    table = {found.agent: found for found in standings([*both, one], ["p", "q"], "auto")}
-    assert table["few"].rank_loss is None
-    assert table["few"].n_problems == 1
-    assert table["auto"].rank_loss.mean == 1.0
-    assert list(table) == ["auto", "few"]  # though the other loses less
+    rows = {found.agent: found for found in finished(*both, one).standings(["p", "q"], 100)}
+    assert (rows["few"].rank, rows["few"].n_problems) == (None, 1)
+    assert rows["auto"].rank == 1.0
+    assert list(rows) == ["auto", "few"]  # though the other loses less
 
 
-def test_episodes_to_95_percent_need_what_follows_to_be_as_good():
-    episode = np.arange(1, 201)
-    returns = np.where(episode > 80, 1.0, 0.0)
-    assert episodes_to(0.95, episode, np.cumsum(returns)[None]) == 78  # 48 of 50 are good
-    lucky = np.where((episode > 20) & (episode <= 70), 1.0, 0.0)
-    assert episodes_to(0.95, episode, np.cumsum(lucky)[None]) is None
-    assert episodes_to(0.95, episode, np.cumsum(np.ones(200))[None]) == 0
+def middle_half(values):
+    ordered = sorted(values)
+    cut = len(ordered) // 4
+    kept = ordered[cut : len(ordered) - cut]
+    return sum(kept) / len(kept)
+
+
+def test_the_interquartile_mean_is_that_of_a_stratified_bootstrap():
+    rng, n_samples = np.random.default_rng(1), 60
+    problems = [rng.normal(0.0, 1.0, n) for n in (5, 4, 7)]
+    drawn = []
+    for i, runs in enumerate(problems):
+        n = len(runs)
+        numbers = np.random.default_rng([0, i, n]).integers(n, size=(n_samples, n))
+        drawn.append([[float(runs[k]) for k in row] for row in numbers])
+    again = [middle_half([one for rows in drawn for one in rows[b]]) for b in range(n_samples)]
+    found = interquartile_mean(problems, n_samples)
+    assert found.mean == pytest.approx(middle_half(np.concatenate(problems).tolist()))
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(again, [0.025, 0.975])))
+
+
+def test_ranks_count_from_1_and_equal_agents_share_one():
+    regrets = np.random.default_rng(2).integers(0, 4, size=(6, 5)).astype(float)
+    places = [
+        [np.mean([i for i, one in enumerate(sorted(row), 1) if one == mine]) for mine in row]
+        for row in regrets.tolist()
+    ]
+    assert mean_ranks(regrets) == pytest.approx(np.mean(places, axis=0))
 
 
 def test_a_sampled_value_agrees_with_the_exact_one():
@@ -281,47 +286,3 @@ def test_a_sampled_value_agrees_with_the_exact_one():
     assert abs(np.mean(found) - exact) < 4 * error
     assert found[0] == sample_value(agent, env, 500, 0)
     assert agent.n_episodes == 200
-
-
-@pytest.mark.process
-def test_the_page_lets_a_user_pick_problem_and_episodes_and_says_nothing_else(
-    board, browser, monkeypatch
-):
-    kept = []
-    monkeypatch.setattr(command, "write", lambda _, finished: kept.append(finished))
-    cli.main(["leaderboard", *TINY, "--out", str(board)])
-    path = board / "page.html"
-    path.write_text(render(dataclasses.replace(kept[-1], absent={EVIL: EVIL})))
-    complaints, requests = [], []
-    page = browser.new_page(viewport={"width": 1300, "height": 900})
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto(path.as_uri())
-    page.wait_for_selector("#finals .plotly")
-
-    def plotted(plot):
-        return page.evaluate(f"document.getElementById('{plot}').data.at(-2).y")
-
-    assert page.locator("#problem-heading").inner_text() == "bidding, 20 episodes"
-    first = plotted("curves")
-    page.locator("#problem-choice").select_option(label="graph-ambulance")
-    assert page.locator("#problem-heading").inner_text() == "graph-ambulance, 20 episodes"
-    assert page.locator("#cells tbody tr").count() == 5
-    assert plotted("curves") != first
-    page.locator("#episodes button", has_text="10").click()
-    assert page.locator("#problem-heading").inner_text() == "graph-ambulance, 10 episodes"
-    shown = page.evaluate("document.getElementById('curves').data.length")
-    page.locator("#chips button").first.click()
-    assert page.evaluate("document.getElementById('curves').data.length") == shown - 3
-    assert EVIL in page.locator("#absent").inner_text()
-    assert page.evaluate("window.hacked") is None
-    page.set_viewport_size({"width": 390, "height": 844})
-    for _ in range(60):  # plots follow the window after a while
-        page.wait_for_timeout(50)
-        if page.evaluate("document.documentElement.scrollWidth") <= 390:
-            break
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.close()
-    assert complaints == []
-    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []

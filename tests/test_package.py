@@ -205,7 +205,7 @@ SMALLER = {  # what makes a command of the documentation short; the last option 
     "reproduce": ["--episodes", "20", "--seeds", "2", "--workers", "1"],
     "leaderboard": [
         *("--problems", "bidding", "--agents", "auto,net-q", "--episodes", "20", "--seeds", "2"),
-        *("--tuning-seeds", "1", "--engine", "local", "--workers", "1"),
+        *("--engine", "local", "--workers", "1"),
     ],
     "report": [],
     "list": [],

@@ -111,32 +111,12 @@ def test_grid_q_is_the_plain_table():
     assert agent.predict(np.array([0.55]), state=2)[0][0] == pytest.approx(best)
 
 
-@pytest.mark.parametrize("kind", ["grid-q", "grid-model"])
-def test_grids_explore_at_random_and_play_feasible_actions(kind):
-    agent = make(kind, Gears.limited(), bins=4, epsilon=1.0)
+def test_a_grid_explores_at_random_and_plays_feasible_actions():
+    agent = make("grid-q", Gears.limited(), bins=4, epsilon=1.0)
     shifts = {agent.act(0, {"gear": 1, "speed": [0.5]}, info={"action_mask": {"shift": mask}})
               ["shift"] for mask in [np.array([0, 1, 1], np.int8)] * 30}  # fmt: skip
     assert shifts == {1, 2}
     assert len({float(agent.act(0, {"gear": 1, "speed": [0.5]})["gas"][0]) for _ in range(40)}) == 4
-
-
-def test_the_grid_model_plans_like_a_net_without_bonus():
-    env = gym.make("zooming/Ambulance-v0", start="uniform")
-    agent = make("grid-model", env, bins=4, epsilon=0.5)
-    plain = zooming.NetMB(env, spacing=0.25, bonus=0.0, seed=0)
-    history = agent.learn(60, callback=lambda agent, history: None)
-    assert len(history) == agent.n_episodes == 60
-    rng = np.random.default_rng(0)
-    agent = make("grid-model", env, bins=4)
-    for _ in range(300):
-        for step in range(5):
-            s, a, after = rng.random((3, 1))
-            for one in (agent, plain):
-                one.update(step, s, a, 1.0 - abs(s[0] - a[0]), after)
-    for one in (agent, plain):
-        one.act(0, [0.5])  # plans
-    assert agent.value(0, [0.3]) == plain.value(0, [0.3])
-    assert agent.predict([0.3])[0] == plain.predict([0.3])[0] == pytest.approx(0.375)
 
 
 def test_a_grid_that_is_too_fine_is_refused_with_its_size():
@@ -146,13 +126,12 @@ def test_a_grid_that_is_too_fine_is_refused_with_its_size():
     with pytest.raises(zooming.ConfigurationError, match="5 steps x 40,000 cells of states"):
         make("grid-q", env, bins=200)
     with pytest.raises(zooming.ConfigurationError, match="epsilon=2"):
-        make("grid-model", env, epsilon=2)
+        make("grid-q", env, epsilon=2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["grid-q", "grid-model"])
-def test_grids_keep_the_promises_of_agents(kind):
-    checked = zooming.check_agent(AGENTS[kind])
+def test_a_grid_keeps_the_promises_of_agents():
+    checked = zooming.check_agent(AGENTS["grid-q"])
     assert len(checked.kept) >= 37
     assert not any(line.startswith(("everything", "save")) for line in checked.skipped)
 

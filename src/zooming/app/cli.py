@@ -49,8 +49,7 @@ COMMANDS = {
         "Tune the bonus, or another numeric option, and evaluate the best value on fresh seeds.",
     ),
     "leaderboard": Command(
-        "lab.leaderboard.command:leaderboard",
-        "Compare agents on many problems, and write one page and one table.",
+        "lab.leaderboard:leaderboard", "Compare agents on many problems, and write one table."
     ),
     "reproduce": Command(
         "lab.paper.reproduce_command:reproduce",

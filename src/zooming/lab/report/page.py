@@ -9,7 +9,7 @@ import tyro
 
 from zooming.agents.files import container as files
 from zooming.errors import ConfigurationError
-from zooming.export.pages import Target, fill_page, one_target, plotly_script, read_text
+from zooming.export.pages import Target, fill_page, one_target, plotly_script
 from zooming.lab.report.collect import collect
 from zooming.lab.study import modules
 
@@ -62,9 +62,4 @@ def report(
 
 def render_page(data: dict[str, Any]) -> str:
     """Return the HTML of the data from `collect`. Strings are inserted as data, never as markup."""
-    return fill_page(
-        PACKAGE,
-        data,
-        PLOTLY=plotly_script(),
-        SCRIPT=read_text(PACKAGE, "common.js") + read_text(PACKAGE, "page.js"),
-    )
+    return fill_page(PACKAGE, data, PLOTLY=plotly_script())

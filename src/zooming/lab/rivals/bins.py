@@ -44,8 +44,8 @@ class StateGrid:
 class ActionGrid:
     """Flat actions on a grid with `bins` evenly spaced points per axis.
 
-    The points include both ends of an axis. With `centers`, they are the centers of equal cells. A
-    categorical axis has one point per value, and an axis of integers has at most one.
+    The points include both ends of an axis. A categorical axis has one point per value, and an axis
+    of integers has at most one.
 
     Attributes
     ----------
@@ -53,10 +53,10 @@ class ActionGrid:
         The actions, [n, n_action].
     """
 
-    def __init__(self, axes: Axes, bins: int, centers: bool = False) -> None:
+    def __init__(self, axes: Axes, bins: int) -> None:
         bins = check_int(bins, "bins", 1, MOST_BINS)
         self._axes = axes
-        points = [_points(axes[axes.n_state + i], bins, centers) for i in range(axes.n_action)]
+        points = [_points(axes[axes.n_state + i], bins) for i in range(axes.n_action)]
         n_actions = math.prod(len(values) for values in points)
         if n_actions > MOST_ACTIONS:
             raise ConfigurationError(
@@ -90,12 +90,12 @@ def _n_cells(axis: Axis, bins: int) -> int:
     return n_values if axis.kind == CATEGORICAL else min(bins, n_values)
 
 
-def _points(axis: Axis, bins: int, centers: bool) -> Floats:
+def _points(axis: Axis, bins: int) -> Floats:
     middles = (np.arange(bins) + 0.5) / bins
     if axis.squash:  # its ends are infinite
         return middles
     if axis.kind == CATEGORICAL:
         return np.arange(axis.low, axis.high + 1)
-    shares = middles if centers or bins == 1 else np.linspace(0.0, 1.0, bins)
+    shares = middles if bins == 1 else np.linspace(0.0, 1.0, bins)
     points = axis.low + shares * (axis.high - axis.low)
     return np.unique(points if axis.kind == INTERVAL else np.rint(points))

@@ -8,7 +8,6 @@ from zooming.agents.base.agent import Agent
 from zooming.lab.rivals import bandits, deep
 from zooming.lab.rivals.bandits import BanditAgent
 from zooming.lab.rivals.deep import DeepAgent
-from zooming.lab.rivals.grid_model import GridModel
 from zooming.lab.rivals.grid_q import GridQ
 from zooming.lab.rivals.rival import maker
 from zooming.lab.rivals.rule_search import RuleSearch
@@ -27,7 +26,6 @@ _PYXAB = {
 }
 RIVALS: dict[str, Callable[..., Agent]] = {
     "grid-q": GridQ,
-    "grid-model": GridModel,
     "rule-search": RuleSearch,
     **_SB3,
     **_PYXAB,
