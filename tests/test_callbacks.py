@@ -2,7 +2,6 @@
 the ready-made ones."""
 
 import builtins
-import json
 import time
 
 import gymnasium as gym
@@ -283,7 +282,6 @@ def test_a_checkpoint_continues_like_the_run_that_wrote_it(tmp_path, kind, drive
 def test_a_folder_that_is_missing_is_told_before_the_run(tmp_path):
     for make in (
         callbacks.Checkpoint,
-        callbacks.MonitorCSV,
         lambda path: callbacks.Evaluate(best=path),
     ):
         with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
@@ -326,74 +324,11 @@ def test_reasons_to_stop_stop():
         (lambda: callbacks.StopOnReturn(np.nan), "least=nan"),
         (lambda: callbacks.StopOnReturn(1.0, window=0), "window=0"),
         (lambda: callbacks.StopAfter(-1), "seconds=-1"),
-        (lambda: callbacks.MonitorCSV("log.csv"), "end in monitor.csv"),
     ],
 )
 def test_bad_options_of_callbacks_are_refused(make, text):
     with pytest.raises(zooming.ConfigurationError, match=text):
         make()
-
-
-# --- CSV ------------------------------------------------------------------------------------------
-
-
-def rows_of(path):
-    comment, columns, *rows = path.read_text().splitlines()
-    assert comment.startswith("#")
-    assert set(json.loads(comment[1:])) == {"t_start", "env_id"}
-    assert columns == "r,l,t"
-    return [[float(entry) for entry in row.split(",")] for row in rows]
-
-
-@pytest.mark.parametrize("every", [1, 7, 1000])
-def test_the_csv_has_every_episode_in_order(tmp_path, every):
-    agent, log = ambulance(), callbacks.MonitorCSV(tmp_path, every)
-    history = agent.learn(30, callback=log) + agent.learn(20, callback=log)
-    rows = rows_of(tmp_path / "monitor.csv")
-    assert [row[0] for row in rows] == history.returns.tolist()  # exactly
-    assert {row[1] for row in rows} == {5.0}
-    times = [row[2] for row in rows]
-    assert times == sorted(times)
-    assert len(set(times)) == 50  # readers sort by them
-    assert times[0] >= 0
-
-
-def test_the_csv_of_a_loaded_agent_goes_on_and_forgets_what_was_not_saved(tmp_path):
-    file, csv = tmp_path / "agent.zoom", tmp_path / "oil.monitor.csv"
-    agent = ambulance()
-    expected = agent.learn(
-        20, callback=[callbacks.Checkpoint(file, every=20), callbacks.MonitorCSV(csv)]
-    )
-    expected += agent.learn(
-        15, callback=callbacks.MonitorCSV(csv)
-    )  # killed before the next checkpoint,
-    csv.write_text(csv.read_text() + "3.14159,5")  # while it wrote a row
-    header = csv.read_text().splitlines()[0]
-    zooming.load(file).learn(15, callback=callbacks.MonitorCSV(csv))
-    assert [row[0] for row in rows_of(csv)] == expected.returns.tolist()
-    assert csv.read_text().splitlines()[0] == header
-    times = [row[2] for row in rows_of(csv)]
-    assert times == sorted(times)
-
-
-def test_a_new_agent_begins_a_new_csv_and_a_foreign_file_is_not_continued(tmp_path):
-    log = callbacks.MonitorCSV(tmp_path)
-    ambulance(seed=1).learn(20, callback=log)
-    second = ambulance(seed=2)
-    history = second.learn(10, callback=log)
-    assert [row[0] for row in rows_of(log.path)] == history.returns.tolist()
-    log.path.write_text("name,price\nbread,3\n")
-    with pytest.raises(zooming.ConfigurationError, match="is not a Monitor file"):
-        second.learn(10, callback=callbacks.MonitorCSV(tmp_path))
-    assert log.path.read_text() == "name,price\nbread,3\n"
-
-
-def test_episodes_that_a_csv_did_not_see_are_missing_and_nothing_else(tmp_path):
-    agent, log = ambulance(), callbacks.MonitorCSV(tmp_path)
-    seen = agent.learn(10, callback=log)
-    agent.learn(10)
-    seen += agent.learn(10, callback=log)
-    assert [row[0] for row in rows_of(log.path)] == seen.returns.tolist()
 
 
 # --- TensorBoard ----------------------------------------------------------------------------------
@@ -471,15 +406,15 @@ def test_tensorboard_names_the_extra_that_is_missing(tmp_path, monkeypatch):
         callbacks.TensorBoard(tmp_path)
 
 
-def test_agents_with_a_table_and_without_have_the_same_callbacks(tmp_path):
+def test_agents_with_a_table_and_without_have_the_same_callbacks():
     for kind in KINDS:
-        folder = tmp_path / kind
-        folder.mkdir()
+        seen = []
+        stop = callbacks.StopOnReturn(0.0, 5, 10)
         history = ambulance(kind).learn(
-            20, callback=[callbacks.MonitorCSV(folder), callbacks.StopOnReturn(0.0, 5, 10)]
+            20, callback=[lambda _, h, seen=seen: seen.append(len(h)), stop]
         )
         assert len(history) == 10
-        assert len(rows_of(folder / "monitor.csv")) == 10
+        assert seen == list(range(1, 11))
 
 
 @pytest.mark.plain

@@ -42,7 +42,6 @@ def test_every_method_finds_the_value_of_the_rule_and_says_what_it_rests_on(log,
     assert 10 < found.effective_samples <= 150
     assert f"by {method}" in str(found)
     assert all(one in str(found) for one in found.assumptions)
-    assert found.assumptions[0] in found._repr_html_()
     assert ("propensities are those" in str(found)) == (method != "model")
 
 

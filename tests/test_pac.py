@@ -50,7 +50,6 @@ def on_balls(env, **options):
 def test_the_policy_is_the_agent_as_it_was_before_the_episode_that_was_drawn(kind):
     agent, same = (kind(gym.make("zooming/Ambulance-v0"), seed=3) for _ in range(2))
     certificate = agent.learn_pac(0.5, 0.1, episodes=300, evaluation_episodes=20)
-    assert certificate.drawn == (certificate.chosen,)
     assert 1 <= certificate.chosen <= 300
     same.learn(certificate.chosen - 1)
     n = same.table.rows_in_use
@@ -77,7 +76,7 @@ def test_balls_of_a_metric_are_drawn_and_measured_but_nothing_is_proved_of_them(
     ):
         agent.learn_pac(0.5, 0.1)
     assert agent.n_episodes == 0
-    certificate = agent.learn_pac(0.5, 0.1, episodes=400, best_of=3, evaluation_episodes=50)
+    certificate = agent.learn_pac(0.5, 0.1, episodes=400, evaluation_episodes=50)
     assert (certificate.status, certificate.gap_bound, certificate.episodes_needed) == (
         "nothing",
         math.inf,
@@ -90,7 +89,6 @@ def test_balls_of_a_metric_are_drawn_and_measured_but_nothing_is_proved_of_them(
         "it would need" in shown
     )
     assert "assuming  rewards in [0, 1]; independent episodes; H = 5 steps each\n" in shown
-    assert certificate.evaluation_episodes == 4 * 50
     assert certificate.value_low == pytest.approx(
         certificate.evaluation.mean - 5 * math.sqrt(math.log(10) / 100)
     )
@@ -113,31 +111,6 @@ def test_the_draw_is_uniform_and_made_from_the_seed():
     assert one == two
 
 
-def test_the_best_of_several_is_chosen_and_measured_again():
-    certificate = oil().learn_pac(0.5, 0.1, episodes=400, best_of=4, evaluation_episodes=50)
-    assert len(certificate.drawn) == 4
-    assert certificate.chosen in certificate.drawn
-    assert certificate.evaluation_episodes == 5 * 50
-    first, last = certificate.drawn[0], certificate.drawn[-1]
-    assert first < 100 < last  # else this seed shows nothing
-    assert certificate.chosen != first
-    assert certificate.evaluation.mean > 4.0
-    assert certificate.value_low == pytest.approx(
-        certificate.evaluation.mean - 5 * math.sqrt(math.log(10) / 100)
-    )
-    assert certificate.choice_error == pytest.approx(5 * math.sqrt(math.log(8 / 0.025) / 100))
-    shown = str(certificate)
-    assert (
-        "with probability 0.9 (Hoeffding, if rewards stay in their range and episodes are "
-        "independent)" in shown
-    )
-    assert "together" not in shown  # nothing is proved, so there is one line with a probability
-    assert (
-        "by a union bound the 4 means that chose it are within 1.2 of the truth with probability "
-        "0.975" in str(certificate)
-    )
-
-
 def test_without_a_proof_the_certificate_says_nothing_and_why():
     text = str(oil().learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=10))
     assert (
@@ -147,7 +120,6 @@ def test_without_a_proof_the_certificate_says_nothing_and_why():
     assert (
         "assuming  rewards in [0, 1]; independent episodes; H = 5 steps each\n" in text
     )  # what Hoeffding needs
-    assert "50 episodes to learn, 10 to evaluate" in text
     right = Theory(episodes=50, delta=0.005)
     certificate = oil(bonus=right).learn_pac(0.5, 0.1, episodes=50, evaluation_episodes=0)
     assert certificate.status == "nothing"
@@ -215,11 +187,10 @@ def test_what_the_paper_claims_with_an_open_step_is_not_called_proved(monkeypatc
     )
 
 
-def test_theorem_the_gap_bound_of_the_best_of_several_adds_the_union_bound():
+def test_theorem_the_gap_bound_is_markovs():
     agent = zooming.AdaptiveQ(Coins(), horizon=1, bonus=Theory(episodes=1000, delta=0.05), seed=0)
     bound = theory.discrete_regret_bound(1, 1000, 1, 2, 0.05) / 1000
-    assert gap_bound(agent, 1000, 0.4, 1, 0.0) == pytest.approx(bound / 0.35)
-    assert gap_bound(agent, 1000, 0.4, 3, 0.01) == pytest.approx(bound / 0.25 ** (1 / 3) + 0.02)
+    assert gap_bound(agent, 1000, 0.4) == pytest.approx(bound / 0.35)
     scaled = zooming.AdaptiveQ(
         Coins(),
         horizon=1,
@@ -227,7 +198,7 @@ def test_theorem_the_gap_bound_of_the_best_of_several_adds_the_union_bound():
         reward_range=(-5.0, 5.0),
         seed=0,
     )
-    assert gap_bound(scaled, 1000, 0.4, 1, 0.0) == pytest.approx(10 * bound / 0.35)
+    assert gap_bound(scaled, 1000, 0.4) == pytest.approx(10 * bound / 0.35)
 
 
 def toss(state, action, step, params, outcome, next_state):
@@ -251,17 +222,14 @@ def test_theorem_random_starts_add_an_azuma_term_and_take_a_share_of_delta():
     one, several = (
         zooming.AdaptiveQ(coins_at_two_tables(start), bonus=bonus) for start in (0, "uniform")
     )
-    assert gap_bound(one, 1000, 0.4, 1, 0.0) == pytest.approx(bound / 1000 / 0.35)
+    assert gap_bound(one, 1000, 0.4) == pytest.approx(bound / 1000 / 0.35)
     beyond = math.sqrt(1000 * math.log(1 / 0.1) / 2)
-    assert gap_bound(several, 1000, 0.4, 1, 0.0) == pytest.approx((bound + beyond) / 1000 / 0.25)
-    assert gap_bound(several, 1000, 0.4, 2, 0.0) == pytest.approx(
-        (bound + beyond) / 1000 / math.sqrt(0.15)
-    )
+    assert gap_bound(several, 1000, 0.4) == pytest.approx((bound + beyond) / 1000 / 0.25)
     assert episodes_needed(several, 0.9, 0.9) > episodes_needed(one, 0.9, 0.9)
     unknown = zooming.AdaptiveQ(
         Boxes(gym.spaces.Discrete(2), gym.spaces.Discrete(2)), horizon=1, bonus=bonus
     )
-    assert gap_bound(unknown, 1000, 0.4, 1, 0.0) == gap_bound(several, 1000, 0.4, 1, 0.0)
+    assert gap_bound(unknown, 1000, 0.4) == gap_bound(several, 1000, 0.4)
 
 
 def test_atoms_pay_for_no_distance_whatever_lipschitz_says():
@@ -353,11 +321,6 @@ def test_the_theorys_own_number_is_played_if_none_is_given(monkeypatch):
         ),
         ({"epsilon": 0.0}, "epsilon=0.0"),
         ({"delta": 1.0}, "delta=1.0"),
-        ({"best_of": 0}, "best_of=0"),
-        (
-            {"best_of": 2, "evaluation_episodes": 0},
-            "at least 2 to measure, and to choose the best of 2",
-        ),
         ({"evaluation_episodes": 1}, "evaluation_episodes=1"),
         ({"episodes": 0}, "episodes=0"),
     ],

@@ -1,7 +1,5 @@
-"""Stable-Baselines3 as a client: its check_env, its evaluate_policy, its reader of Monitor
-files, and one of its learners."""
+"""Stable-Baselines3 as a client: its check_env, its evaluate_policy, and one of its learners."""
 
-import json
 import warnings
 
 import gymnasium as gym
@@ -11,7 +9,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.env_checker import check_env
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.monitor import Monitor, load_results
+from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 import zooming
@@ -243,37 +241,6 @@ def test_environments_in_processes_of_their_own_give_the_same_returns():
         our_returns(agent, "zooming/Ambulance-v0", {"start": "uniform"}, 4, 5 + i) for i in range(2)
     ]
     assert returns == [round(total, 6) for pair in zip(*ours, strict=True) for total in pair]
-
-
-# --- Monitor files --------------------------------------------------------------------------------
-
-
-def test_monitor_files_are_read_by_sb3_in_order_with_exact_returns(tmp_path):
-    agent = AGENTS["AdaptiveQ"](gym.make("zooming/Ambulance-v0"), seed=0)
-    history = agent.learn(5000, callback=zooming.callbacks.MonitorCSV(tmp_path, every=1000))
-    table = load_results(str(tmp_path))
-    assert table["r"].tolist() == history.returns.tolist()
-    assert set(table["l"]) == {5}
-    assert list(table.columns) == ["index", "r", "l", "t"]
-
-
-def test_the_layout_is_that_of_their_own_monitor(tmp_path):
-    env = Monitor(gym.make("zooming/Oil-v0"), str(tmp_path / "theirs"))
-    env.reset(seed=0)
-    for _ in range(5):
-        env.step(np.array([0.5]))
-    env.close()
-    zooming.NoMovement(gym.make("zooming/Oil-v0"), seed=0).learn(
-        1, callback=zooming.callbacks.MonitorCSV(tmp_path / "ours.monitor.csv")
-    )
-    theirs, ours = (
-        (tmp_path / f"{name}.monitor.csv").read_text().splitlines() for name in ("theirs", "ours")
-    )
-    assert json.loads(ours[0][1:]).keys() == json.loads(theirs[0][1:]).keys()
-    assert json.loads(ours[0][1:])["env_id"] == json.loads(theirs[0][1:])["env_id"]
-    assert ours[1] == theirs[1]
-    assert float(ours[2].split(",")[0]) == pytest.approx(float(theirs[2].split(",")[0]), abs=1e-6)
-    assert ours[2].split(",")[1] == theirs[2].split(",")[1]
 
 
 @pytest.mark.parametrize(

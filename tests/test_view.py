@@ -6,7 +6,8 @@ import pytest
 import zooming
 from helpers import box
 from zooming.kernels import WIDTH
-from zooming.partitions.view import Partition, corners, some_steps
+from zooming.partitions.view import Partition, corners
+from zooming.plots.policies import some_steps
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL, ORDERED
 
@@ -86,13 +87,9 @@ def test_a_plane_meets_the_balls_that_contain_it(at, shown):
     assert balls.slice([0, 1], at={"action[0]": 8.0})[2].all()
 
 
-def test_a_partition_is_shown_in_words_and_as_a_picture_with_a_box_for_each_ball():
+def test_a_partition_is_shown_in_words():
     balls = partition(*HALVES, [1, 3], [2, 1])
     assert repr(balls) == "Partition(step=0, n_balls=2, depth 1 to 2, q_value 0.000 to 1.000)"
-    page = balls._repr_html_()
-    assert "1 to 3 a ball" in page
-    assert "step 0: action[0] over state[0]" in page
-    assert balls.thumbnail().count("<rect") == 2
 
 
 def test_some_steps_are_evenly_spaced_with_the_first_and_the_last():

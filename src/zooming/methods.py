@@ -23,7 +23,6 @@ METHODS = {
     "History.regret": ("zooming.analysis.regret", "regret_of"),
     "History.plot": ("zooming.plots.curves", "plot_history"),
     "Partition.plot": ("zooming.plots.partitions", "partition"),
-    "Rules.plot": ("zooming.plots.rule_pictures", "rules"),
     "RenderedEnv.draw": ("zooming.plots.rendering", "draw_ranges"),
     "RenderedEnv._make_pictures": ("zooming.plots.rendering", "Pictures"),
 }

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import notebook
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.env_facts import check_env, horizon_of, name_of, reset, take_step
 from zooming.agents.base.problem import LearningProblem
@@ -157,16 +156,6 @@ class Evaluation:
         over = f", over {self.n_drawn:,} drawn starts" if self.n_drawn else ""
         how = f"computed{over}" if self.exact else f"95% interval over {len(self.returns)} episodes"
         return f"{self.mean:.4f} ({self.low:.4f} to {self.high:.4f}, {how})"
-
-    def _repr_html_(self) -> str:
-        how = f"computed, over {self.n_drawn:,} drawn starts" if self.n_drawn else "computed"
-        facts = {
-            "mean return": f"{self.mean:.4f}",
-            "interval" if self.exact else "95 % interval": f"{self.low:.4f} to {self.high:.4f}",
-            "how": how if self.exact else f"{len(self.returns):,} sampled episodes",
-        }
-        returns = [] if self.exact else [notebook.sparkline(self.returns, "return of each episode")]
-        return notebook.card("Evaluation", facts, returns)
 
 
 def evaluate(

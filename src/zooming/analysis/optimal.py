@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zooming import notebook
 from zooming.analysis.state_grid import Grid
 from zooming.errors import ConfigurationError
 from zooming.kernels.solve.backups import GIVEN_ACTIONS
@@ -70,21 +69,6 @@ class Optimal:
         )
         how = "exact" if self.resolution is None else f"resolution {self.resolution}"
         return f"Optimal(return {within}, {how}, {self.seconds:.1f} s)"
-
-    def _repr_html_(self) -> str:
-        within = f"{'at most' if self.is_bound else 'about'} {self.return_error:.1e}"
-        facts = {
-            "environment": self.grid.env.name,
-            "optimal return": f"{self.return_:.4f}",
-            "error": within,
-            "between": f"{self.return_low:.4f} and {self.return_high:.4f}",
-            "how": "exact"
-            if self.resolution is None
-            else f"grid of {self.resolution} cells per axis",
-            "horizon": self.horizon,
-            "seconds": f"{self.seconds:.1f}",
-        }
-        return notebook.card("Optimum", facts)
 
     @property
     def horizon(self) -> int:

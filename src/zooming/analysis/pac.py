@@ -4,11 +4,6 @@ Draw one of the K played policies uniformly. With probability 1 - delta, its gap
 at most R(K) / (K (delta - delta_b)), where delta_b is the probability that the regret bound fails.
 [SBY19 Thm 4.2] The regret refers to the observed start states. If starts are random, the gap from a
 future start adds `theory.start_error`. A share of delta covers the case that this bound fails.
-
-If m policies are drawn, the probability that all are bad is the m-th power of that for one policy.
-The best one is chosen by its mean return over n fresh episodes. By a union bound, the m means are
-within eta = range sqrt(log(2 m / delta_e) / (2 n)) of the truth, except with probability delta_e.
-The gap is then at most R(K) / (K (delta - delta_b - delta_e)^(1/m)) + 2 eta.
 """
 
 from __future__ import annotations
@@ -20,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from zooming import notebook, theory
+from zooming import theory
 from zooming.agents.base import seeds
 from zooming.agents.tables.q_learner import QLearner
 from zooming.analysis.evaluate import Evaluation, evaluate
@@ -30,8 +25,6 @@ from zooming.envs.starts import FIXED
 from zooming.errors import ConfigurationError
 from zooming.spaces.flatten import INTERVAL
 from zooming.validation import check_float, check_int
-
-EVALUATION_SHARE = 0.25  # delta_e / delta, for the choice among several policies
 
 
 @dataclass(frozen=True)
@@ -61,20 +54,13 @@ class Certificate:
         What the bounds assume.
     episodes
         Number of episodes learned.
-    drawn
-        Episodes, counted from 1, whose policies were drawn.
     chosen
-        The episode whose policy was chosen.
+        The episode, counted from 1, whose policy was drawn.
     evaluation
         Value measured on fresh episodes; None if there were none.
     value_low
         Lower bound on the policy's value with probability 1 - delta, by Hoeffding's inequality. It
         assumes only rewards in their range and independent episodes.
-    evaluation_episodes
-        Number of episodes played for all evaluations.
-    choice_error
-        Bound on the errors of all means by which the policy was chosen. It may fail with
-        probability delta / 4. 0 for one draw.
 
     Examples
     --------
@@ -94,20 +80,14 @@ class Certificate:
     reasons: tuple[str, ...]
     assumptions: tuple[str, ...]
     episodes: int
-    drawn: tuple[int, ...]
     chosen: int
     evaluation: Evaluation | None
     value_low: float
-    evaluation_episodes: int
-    choice_error: float
 
     def __str__(self) -> str:
         return "\n".join(
             [self._title(), *(f"  {name:9} {text}" for name, text in self._lines().items())]
         )
-
-    def _repr_html_(self) -> str:
-        return notebook.card(self._title(), self._lines())
 
     def _title(self) -> str:
         return f"PAC certificate for epsilon = {self.epsilon:g}, delta = {self.delta:g}"
@@ -121,21 +101,12 @@ class Certificate:
             "for H > 1 with splits",
             "nothing": f"nothing: {'; '.join(self.reasons)}",
         }
-        whole_run = f"the policy of episode {self.chosen:,}, "
-        m = len(self.drawn)
-        whole_run += "drawn uniformly" if m == 1 else f"the best measured of {m} drawn uniformly"
-        union = (
-            f"; by a union bound the {m} means that chose it are within "
-            f"{self.choice_error:.3g} of the truth with probability "
-        )
-        union += f"{1 - EVALUATION_SHARE * self.delta:g}"
         measured = "nothing"
         if self.evaluation is not None:
             measured = (
                 f"its value is {self.evaluation}; at least {self.value_low:.4f} with probability "
                 f"{1 - self.delta:g} "
-                "(Hoeffding, if rewards stay in their range and episodes are "
-                f"independent){union if m > 1 else ''}"
+                "(Hoeffding, if rewards stay in their range and episodes are independent)"
             )
         at_once = max(0.0, 1 - 2 * self.delta)
         both = (
@@ -143,7 +114,8 @@ class Certificate:
             f"both hold at once with probability {at_once:g}"
         )
         return {
-            "policy": f"{whole_run} from {self.episodes:,}",
+            "policy": f"the policy of episode {self.chosen:,}, drawn uniformly from "
+            f"{self.episodes:,}",
             "proved": proved[self.status],
             "assuming": "; ".join(self.assumptions),
             "measured": measured,
@@ -152,8 +124,6 @@ class Certificate:
                 if self.status != "nothing" and self.evaluation is not None
                 else {}
             ),
-            "samples": f"{self.episodes:,} episodes to learn, {self.evaluation_episodes:,} to "
-            "evaluate",
         }
 
 
@@ -178,30 +148,23 @@ def _regret_bound(agent: QLearner, episodes: int, delta: float) -> float:
     )
 
 
-def gap_bound(agent: QLearner, episodes: int, delta: float, best_of: int, eta: float) -> float:
+def gap_bound(agent: QLearner, episodes: int, delta: float) -> float:
     """Return a bound on the gap to the optimum that holds with probability 1 - delta.
 
-    The bonus must guarantee optimism. `eta` bounds the error of the means by which
-    the policy is chosen.
+    The bonus must guarantee optimism.
     """
     assert isinstance(agent.bonus, Theory)
     span = agent.reward_range[1] - agent.reward_range[0]
-    left = _remaining_delta(delta, agent, best_of) - agent.bonus.delta
+    left = _remaining_delta(delta, agent) - agent.bonus.delta
     total = _regret_bound(agent, episodes, agent.bonus.delta)
     if not _has_one_start(agent):
         total += theory.start_error(agent.horizon, episodes, theory.START_SHARE * delta)
-    return span * total / episodes / math.pow(left, 1 / best_of) + 2 * eta
+    return span * total / episodes / left
 
 
-def _remaining_delta(delta: float, agent: QLearner, best_of: int) -> float:
-    """Return the error probability that is left for learning.
-
-    Choosing among several policies takes a share of delta, and random starts take another.
-    """
-    taken = (EVALUATION_SHARE if best_of > 1 else 0.0) + (
-        0.0 if _has_one_start(agent) else theory.START_SHARE
-    )
-    return delta * (1 - taken)
+def _remaining_delta(delta: float, agent: QLearner) -> float:
+    """Return the error probability that is left for learning. Random starts take a share."""
+    return delta * (1 - (0.0 if _has_one_start(agent) else theory.START_SHARE))
 
 
 def _has_one_start(agent: QLearner) -> bool:
@@ -234,9 +197,7 @@ def episodes_needed(agent: QLearner, epsilon: float, delta: float) -> float:
     )  # fmt: skip
 
 
-def find_obstacles(
-    agent: QLearner, episodes: int, epsilon: float, delta: float, best_of: int
-) -> list[str]:
+def find_obstacles(agent: QLearner, episodes: int, epsilon: float, delta: float) -> list[str]:
     """Return the reasons why no bound applies to this agent and run; empty if one applies."""
     span, bonus = agent.reward_range[1] - agent.reward_range[0], agent.bonus
     share = delta * epsilon / (2 * agent.horizon * span)
@@ -257,7 +218,7 @@ def find_obstacles(
         found.append(
             "with reward_noise, the bound has no constants; leave it out if rewards are bounded"
         )
-    elif bonus.delta >= _remaining_delta(delta, agent, best_of):
+    elif bonus.delta >= _remaining_delta(delta, agent):
         found.append(
             f"the bonus may fail with probability {bonus.delta:g}, which leaves nothing of delta; "
             f"{right} leaves half"
@@ -302,7 +263,6 @@ def learn_pac(
     delta: float,
     *,
     episodes: int | None = None,
-    best_of: int = 1,
     evaluation_episodes: int = 1000,
     progress_bar: bool = False,
 ) -> Certificate:
@@ -322,10 +282,8 @@ def learn_pac(
     episodes : int, optional
         Episodes to learn. By default the number that the theory requires for `epsilon` and
         `delta`. Must be given if no bound is known (`NetQ`, `MetricQ`).
-    best_of : int, default 1
-        Number of policies drawn. The best one in evaluation is returned.
     evaluation_episodes : int, default 1000
-        Fresh episodes for each evaluation; 0 for none.
+        Fresh episodes on which the policy is measured; 0 for none.
     progress_bar : bool, default False
         Show a progress bar. Needs rich.
 
@@ -344,10 +302,10 @@ def learn_pac(
     >>> import gymnasium as gym, zooming
     >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
     >>> certificate = agent.learn_pac(
-    ...     epsilon=0.5, delta=0.1, episodes=2000, best_of=3, evaluation_episodes=100
+    ...     epsilon=0.5, delta=0.1, episodes=2000, evaluation_episodes=100
     ... )
-    >>> certificate.status, certificate.drawn, certificate.evaluation_episodes
-    ('nothing', (551, 1587, 1900), 400)
+    >>> certificate.status, certificate.chosen
+    ('nothing', 1587)
     """
     span = agent.reward_range[1] - agent.reward_range[0]
     if not 0 < check_float(epsilon, "epsilon", 0.0, math.inf) <= agent.horizon * span:
@@ -357,14 +315,10 @@ def learn_pac(
         )
     if not 0 < check_float(delta, "delta", 0.0, 1.0) < 1:
         raise ConfigurationError(f"delta={delta}: the failure probability must lie between 0 and 1")
-    check_int(best_of, "best_of", 1)
     check_int(evaluation_episodes, "evaluation_episodes", 0)
-    if evaluation_episodes == 1 or (best_of > 1 and not evaluation_episodes):
+    if evaluation_episodes == 1:
         raise ConfigurationError(
-            f"evaluation_episodes={evaluation_episodes}: give at least 2 to measure, and to "
-            f"choose the best of {best_of}"
-            if best_of > 1
-            else "evaluation_episodes=1: give at least 2 to measure, or 0 for no measurement"
+            "evaluation_episodes=1: give at least 2 to measure, or 0 for no measurement"
         )
     needed = episodes_needed(agent, epsilon, delta)
     if episodes is None:
@@ -384,36 +338,23 @@ def learn_pac(
             )
         episodes = int(needed)
     episodes = check_int(episodes, "episodes", 1)
-    reasons = find_obstacles(agent, episodes, epsilon, delta, best_of)
-    drawn, policies = _play(agent, episodes, best_of, progress_bar)
+    reasons = find_obstacles(agent, episodes, epsilon, delta)
+    chosen, policy = _play(agent, episodes, progress_bar)
 
     env_seed, low, high = (
         seeds.derive_seed(agent.seed, "pac evaluation", np.uint32),
         *_return_range(agent),
     )
-    chosen, n_played, evaluation, value_low = drawn[0], 0, None, -math.inf
-    eta = 0.0
-    if best_of > 1:  # evaluate each on the same episodes, and below the best on fresh ones
-        means = {
-            k: evaluate(policy, agent.env, evaluation_episodes, seed=env_seed).mean
-            for k, policy in policies.items()
-        }
-        chosen, n_played = max(means, key=lambda k: means[k]), len(means) * evaluation_episodes
-        eta = (high - low) * math.sqrt(
-            math.log(2 * best_of / (EVALUATION_SHARE * delta)) / (2 * evaluation_episodes)
-        )
+    evaluation, value_low = None, -math.inf
     if evaluation_episodes:
-        evaluation = evaluate(
-            policies[chosen], agent.env, evaluation_episodes, seed=(env_seed + 1) % 2**32
-        )
+        evaluation = evaluate(policy, agent.env, evaluation_episodes, seed=(env_seed + 1) % 2**32)
         value_low = max(
             low,
             evaluation.mean
             - (high - low) * math.sqrt(math.log(1 / delta) / (2 * evaluation_episodes)),
         )
-        n_played += evaluation_episodes
 
-    gap = math.inf if reasons else gap_bound(agent, episodes, delta, best_of, eta)
+    gap = math.inf if reasons else gap_bound(agent, episodes, delta)
     if not reasons and gap > epsilon:
         share = (
             f"at best {gap:.3g}"
@@ -428,33 +369,25 @@ def learn_pac(
     status = "nothing" if reasons else "proved" if is_sound else "claimed"
     assumed = assumptions(agent, is_proved=status != "nothing")
     return Certificate(
-        policies[chosen], epsilon, delta, status, gap, needed, tuple(reasons), assumed,
-        episodes, tuple(drawn),
-        chosen, evaluation, value_low, n_played, eta,
+        policy, epsilon, delta, status, gap, needed, tuple(reasons), assumed, episodes, chosen,
+        evaluation, value_low,
     )  # fmt: skip
 
 
-def _play(
-    agent: QLearner, episodes: int, n: int, progress_bar: bool
-) -> tuple[list[int], dict[int, Any]]:
-    """Train for all `episodes`. Return the drawn episodes, and the agent before each of them.
-
-    The draws are made first, so only the drawn policies are stored.
-    """
+def _play(agent: QLearner, episodes: int, progress_bar: bool) -> tuple[int, QLearner]:
+    """Train for all `episodes`. Return the drawn episode, and the agent before it."""
     generator = np.random.default_rng(
         seeds.seed_sequence(agent.seed, f"pac after {agent.n_episodes}")
     )
-    drawn = sorted(generator.integers(1, episodes, size=n, endpoint=True).tolist())
-    policies: dict[int, Any] = {}
-    done = 0
-    for end in [*(k - 1 for k in drawn), episodes]:
+    drawn, done, policy = int(generator.integers(1, episodes, endpoint=True)), 0, agent
+    for end in (drawn - 1, episodes):
         while done < end:
             block = min(BLOCK, end - done)
             agent.learn(block, progress_bar=progress_bar)
             done += block
-        if end < episodes:
-            policies.setdefault(end + 1, _copy(agent))
-    return drawn, policies
+        if end < drawn:
+            policy = _copy(agent)
+    return drawn, policy
 
 
 def _copy(agent: QLearner) -> QLearner:

@@ -9,23 +9,21 @@ from typing import Annotated, Any
 
 import tyro
 
-from zooming.agents.files.container import writable_path, write_atomically
+from zooming.agents.files.container import write_atomically
 from zooming.errors import ConfigurationError
 from zooming.export.pages import Target, one_target
 from zooming.validation import check_int
 
-PICTURES = (".png", ".svg", ".pdf")
 NO_CODE = (
     '<meta http-equiv="Content-Security-Policy" '
     "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
 )
-ENDINGS = (".txt", ".html", ".csv", ".json", *PICTURES)
+ENDINGS = (".txt", ".html", ".csv", ".json")
 
 
 def explain_file(
     file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
     target: Target = None,
-    against: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
     rules: int = 8,
     step: int | None = None,
     out: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
@@ -37,9 +35,7 @@ def explain_file(
 
     Args:
         file: file written by agent.save().
-        target: file to write instead of printing: .txt, .html, .csv, .json, .png, .svg or .pdf.
-        against: file of a second agent. Prints where the policies differ, and the difference in
-            return.
+        target: file to write instead of printing: .txt, .html, .csv or .json.
         rules: largest number of rules of a step.
         step: step to explain, from 0. By default all of them.
         out: the file to write, as an option.
@@ -55,11 +51,14 @@ def explain_file(
         raise ConfigurationError("--set requires --env")
     check_int(rules, "rules", 1)
     out = one_target(target, out)
-    path = None if out is None else _check_ending(Path(out), is_pair=against is not None)
+    path = None if out is None else Path(out)
+    if path is not None and path.suffix not in ENDINGS:
+        raise ConfigurationError(
+            f"{path}: no format has the ending {path.suffix!r}; choose one of {', '.join(ENDINGS)}"
+        )
     chosen_env = None if env is None else problem_named(env, settings_from(set)).make()
     agent = zooming.load(file, chosen_env)
-    other: Any = None if against is None else zooming.load(against, chosen_env)
-    found: Any = zooming.explain(agent, other, step=step, n_rules=rules, episodes=episodes)
+    found = zooming.explain(agent, step=step, n_rules=rules, episodes=episodes)
     if path is None:
         print(found)
     else:
@@ -72,31 +71,8 @@ def explain_file(
         )
 
 
-def _check_ending(path: Path, is_pair: bool) -> Path:
-    if path.suffix not in ENDINGS:
-        raise ConfigurationError(
-            f"{path}: no format has the ending {path.suffix!r}; choose one of {', '.join(ENDINGS)}"
-        )
-    if is_pair and path.suffix in PICTURES:
-        raise ConfigurationError(
-            f"{path}: differences have no picture; choose one of "
-            f"{', '.join(ENDINGS[: -len(PICTURES)])}"
-        )
-    return path
-
-
 def _write(found: Any, path: Path) -> None:
-    """Write rules or differences in the format of the path's ending."""
-    if path.suffix in PICTURES:
-        import numpy as np
-        from matplotlib.figure import Figure
-
-        n_rows, n_steps = len(found.action_names), min(6, len(found.steps))
-        figure = Figure(figsize=(2.9 * n_steps + 1.8, 2.8 * n_rows), layout="constrained")
-        axes = figure.subplots(n_rows, n_steps, squeeze=False)
-        found.plot(ax=list(np.ravel(axes)))
-        figure.savefig(writable_path(path), dpi=150)
-        return
+    """Write rules in the format of the path's ending."""
     if path.suffix == ".csv":
         text = found.frame().write_csv()
     elif path.suffix == ".json":

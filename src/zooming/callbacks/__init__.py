@@ -1,4 +1,4 @@
-"""Ready-made callbacks for `learn(callback=...)`: checkpoints, evaluation, logs, stopping rules.
+"""Ready-made callbacks for `learn(callback=...)`: checkpoints, evaluation, curves, stopping rules.
 
 A callback is any function `callback(agent, history)`. `history` holds the episodes of this call of
 learn() so far. Returning False ends the run. A callback with an attribute `every` is called after
@@ -8,6 +8,6 @@ the agent's environment and save the agent without changing the run.
 """
 
 from zooming.callbacks.control import Checkpoint, Evaluate, StopAfter, StopOnReturn
-from zooming.callbacks.logs import MonitorCSV, TensorBoard
+from zooming.callbacks.tensorboard import TensorBoard
 
-__all__ = ["Checkpoint", "Evaluate", "MonitorCSV", "StopAfter", "StopOnReturn", "TensorBoard"]
+__all__ = ["Checkpoint", "Evaluate", "StopAfter", "StopOnReturn", "TensorBoard"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,29 +55,25 @@ class Regions:
         return volumes(self.low, self.high, self.first, self.last)
 
 
-def policy_regions(step: int, *agents: Any) -> Regions:
-    """Return boxes of states in which every agent has one action, with the first agent's actions.
+def policy_regions(step: int, agent: Any) -> Regions:
+    """Return boxes of states in which the agent has one action each.
 
-    If an agent has no such boxes, return the cells of a grid instead. For a single planner, they
-    are parts of its own cells, otherwise an even grid.
+    If it has no such boxes, return the cells of a grid instead. For a planner, they are parts of
+    its own cells, otherwise an even grid.
     """
-    axes, whole = agents[0].axes, whole_states(agents[0].axes)
-    is_exact = all(has_boxes(agent) for agent in agents)
+    axes, whole, is_exact = agent.axes, whole_states(agent.axes), has_boxes(agent)
     if is_exact:
-        sides = [state_boxes(agent, step) for agent in agents]
-        boxes = divide(*(np.vstack(corner) for corner in zip(*sides, strict=True)))
+        boxes = divide(*state_boxes(agent, step))
         low, high = boxes[:, 0], boxes[:, 1]
-        first, last = (end[: axes.n_state] for end in agents[0].partition(step).window())
+        first, last = (end[: axes.n_state] for end in agent.partition(step).window())
         points = (np.maximum(low, first) + np.minimum(high, last)) / 2
     else:
-        low, high, points = _grid(axes, _borders(agents))
+        low, high, points = _grid(axes, _borders(agent))
         start, end = axes.low[: axes.n_state] - 0.5 * whole, axes.high[: axes.n_state] + 0.5 * whole
         first = np.where(np.isfinite(start), start, points.min(axis=0))
         last = np.where(np.isfinite(end), end, points.max(axis=0))
     points[:, whole] = np.rint(points[:, whole])
-    return Regions(
-        low, high, points, greedy_actions(agents[0], step, points), first, last, is_exact
-    )
+    return Regions(low, high, points, greedy_actions(agent, step, points), first, last, is_exact)
 
 
 def has_boxes(agent: Any) -> bool:
@@ -120,12 +115,12 @@ def contain(low: Floats, high: Floats, points: Floats) -> NDArray[np.bool_]:
     return np.asarray(inside.all(axis=2))
 
 
-def _borders(agents: Sequence[Any]) -> list[Floats]:
+def _borders(agent: Any) -> list[Floats]:
     """Return the borders of a grid along each state axis, in squashed units on squashed axes."""
-    axes = agents[0].axes
+    axes = agent.axes
     n_state, borders = axes.n_state, []
-    table = getattr(recommended(agents[0]), "table", None)
-    if len(agents) == 1 and isinstance(table, CellTable) and not agents[0].is_guided:
+    table = getattr(recommended(agent), "table", None)
+    if isinstance(table, CellTable) and not agent.is_guided:
         n_cells = int(np.prod(table.policy().grid.bins[:n_state]))
         n_parts = max([k for k in PARTS if n_cells * k**n_state <= MOST_PARTS] or [1])
         for i in range(n_state):

@@ -18,11 +18,10 @@ from zooming.analysis.evaluate import evaluate
 from zooming.analysis.intervals import mean_interval
 from zooming.errors import ConfigurationError
 from zooming.export.forms import head_of
-from zooming.export.regions import Regions, contain
+from zooming.export.regions import contain
 from zooming.export.tree import tree_of
 from zooming.export.write import export_policy
 from zooming.spaces.masks import has_mask, split_info
-from zooming.upper import UpperMethod
 from zooming.validation import Floats, count_noun, import_frames
 
 MOST_LISTED = 6  # categories of a rule; more are shortened
@@ -258,7 +257,6 @@ class Rules:
     is_whole: tuple[bool, ...]  # of each state axis
     categories: tuple[tuple[int, int] | None, ...]  # (first, last) of each axis that has some
     policy: RulePolicy = field(repr=False)
-    regions: Mapping[int, Regions] = field(repr=False)  # of each step, for pictures
 
     def __len__(self) -> int:
         return len(self.rules)
@@ -315,8 +313,6 @@ class Rules:
     def frame(self, library: str = "polars") -> Any:
         """Return `records()` as a data frame. `library` is "polars" or "pandas"."""
         return import_frames(library, "frame").DataFrame(self.records())
-
-    plot = UpperMethod()
 
     def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write the rules as Python, JSON, C or SQL code that runs without zooming.

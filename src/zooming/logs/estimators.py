@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zooming import notebook
 from zooming.analysis.intervals import t_quantile
 from zooming.logs import fitted
 from zooming.logs.fitted import FittedModel
@@ -88,21 +87,6 @@ class Estimate:
         dropped = count_noun(self.n_dropped, "episode")
         rows = count_noun(self.n_dropped_rows, "row")
         return f"{found}; {dropped} with faults left out ({rows})"
-
-    def _repr_html_(self) -> str:
-        low, high = self.interval
-        facts = {
-            "mean return": f"{self.mean:.4g}" if self.reason is None else "no answer",
-            f"{self.level:.0%} interval": f"{low:.4g} to {high:.4g}"
-            if self.reason is None
-            else self.reason,
-            "method": self.method,
-            "the log itself": self._logged(),
-            "effective samples": f"{self.effective_samples:.1f}",
-            "support": f"{self.support:.1%} of the policy's steps",
-            "assumptions": "; ".join(self.assumptions),
-        }
-        return notebook.card("Estimate", facts)
 
 
 ENOUGH_EXACT = 30.0  # effective samples with which integers need not be smoothed

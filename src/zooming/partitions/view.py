@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import notebook
 from zooming.errors import ConfigurationError
 from zooming.kernels import ATOMS, LOW, WIDTH
 from zooming.kernels.plans.layout import Grid
@@ -147,41 +146,6 @@ class Partition:
             f"q_value {self.q_value.min():.3f} to {self.q_value.max():.3f})"
         )
 
-    def _repr_html_(self) -> str:
-        facts = {
-            "balls": f"{len(self):,}",
-            "depth": f"{self.depth.min()} to {self.depth.max()}",
-            "Q": f"{self.q_value.min():.4g} to {self.q_value.max():.4g}",
-            "visits": f"{self.n_visits.min():,} to {self.n_visits.max():,} a ball",
-            "axes": ", ".join(self.names),
-        }
-        return notebook.card(f"Partition of step {self.step}", facts, [self.thumbnail(size=200)])
-
-    def thumbnail(self, size: int = 130) -> str:
-        """Return a small picture of the slice `slice()`, as inline SVG.
-
-        Balls with a smaller Q are darker.
-
-        Parameters
-        ----------
-        size : int
-            Width in pixels.
-
-        Returns
-        -------
-        str
-            The SVG element.
-        """
-        (across, up), _, shown = self.slice()
-        first, last = self.window()
-        low, high = (
-            np.clip(corner, first, last)[shown][:, [across, up]] for corner in (self.low, self.high)
-        )
-        caption = (
-            f"step {self.step}: {self.names[up]} over {self.names[across]}{self.cut().caption}"
-        )
-        return notebook.boxes(low, high, self.q_value[shown], caption, size=size)
-
     def slice(
         self, axes: Sequence[int | str] | None = None, at: Any = None
     ) -> tuple[tuple[int, int], Floats, NDArray[np.bool_]]:
@@ -284,12 +248,3 @@ class Partition:
         return low, high
 
     plot = UpperMethod()
-
-
-def some_steps(horizon: int, most: int) -> list[int]:
-    """Return at most `most` evenly spaced steps to show. The first and the last are among them.
-
-    >>> some_steps(3, 5), some_steps(40, 5)
-    ([0, 1, 2], [0, 10, 20, 29, 39])
-    """
-    return [round(step) for step in np.linspace(0, horizon - 1, min(horizon, most)).tolist()]

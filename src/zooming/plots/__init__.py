@@ -15,12 +15,10 @@ from zooming.plots.look import COLORS, drawing
 from zooming.plots.partitions import partition
 from zooming.plots.policies import policy
 from zooming.plots.regrets import partition_sizes, regret
-from zooming.plots.rule_pictures import rules
 
 __all__ = [
     "partition",
     "policy",
-    "rules",
     "learning_curves",
     "distance_to_optimum",
     "regret",

@@ -16,7 +16,6 @@ from zooming.errors import ConfigurationError
 from zooming.kernels.boxes.layout import LOW, WIDTH
 from zooming.kernels.plans.layout import WEIGHT
 from zooming.partitions.cuts import Cut, View, most_visited, view_of
-from zooming.partitions.view import some_steps
 from zooming.plots.look import COLORS, GRAY, LINES, drawing, panels
 from zooming.plots.partitions import (
     ValueNames,
@@ -71,6 +70,15 @@ def choose_axes(
             "action axes, name these too"
         )
     return across, up or [n_state + i for i in actions.first("action", MOST_ROWS)]
+
+
+def some_steps(horizon: int, most: int) -> list[int]:
+    """Return at most `most` evenly spaced steps to show. The first and the last are among them.
+
+    >>> some_steps(3, 5), some_steps(40, 5)
+    ([0, 1, 2], [0, 10, 20, 29, 39])
+    """
+    return [round(step) for step in np.linspace(0, horizon - 1, min(horizon, most)).tolist()]
 
 
 def axis_limits(states: View, i: int, limits: Limits | None) -> tuple[float, float]:

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from zooming import kernels
 from zooming.agents.auto.choices import Choice
 from zooming.agents.auto.trend import STUCK, Trend, ceiling
-from zooming.agents.base import status as cards
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.delegates import Delegate
-from zooming.agents.base.status import Status, clipping_text, in_words, plus_minus, warn_of_clipping
+from zooming.agents.base.status import Status, clipping_text, plus_minus, warn_of_clipping
 from zooming.agents.episode_order import EpisodeOrder
 from zooming.agents.files import checkpoints, registry
 from zooming.agents.files.options import accepted_options
@@ -700,22 +699,6 @@ class Portfolio(Delegate):
         for agent in self._parts:
             found += agent._warnings()
         return found
-
-    def _facts(self) -> dict[str, Any]:
-        """Return {label: value}, the lines that a notebook shows for a self."""
-        found = self.status()
-        shown = (
-            "plays", "why", "recommended", "recommended should earn", "return",
-            "next 1,000 episodes",
-        )  # fmt: skip
-        return {
-            "agents": ", ".join(self._names()),
-            **{name: in_words(found[name]) for name in shown},
-            **({"warnings": "; ".join(found["warnings"])} if found["warnings"] else {}),
-            "bytes": f"{self.nbytes:,}",
-            "seed": self.seed,
-            **cards.shown_fact(self.horizon),
-        }
 
     def __repr__(self) -> str:
         names = ", ".join(type(agent).__name__ for agent in self._parts)

@@ -52,6 +52,3 @@ class Delegate(Agent):
     def partition(self, step: int) -> Partition:
         """Return the balls or cells of the recommended agent."""
         return self.recommended.partition(step)
-
-    def _pictures(self) -> list[str]:
-        return self.recommended._pictures()

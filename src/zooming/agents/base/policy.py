@@ -430,14 +430,7 @@ class LearnedPolicy(ABC):
         return 0
 
     def _repr_html_(self) -> str:
-        return cards.card(cast("Agent", self))
-
-    def _facts(self) -> dict[str, Any]:
-        """Return {label: value}, the lines that a notebook shows for this kind of agent."""
-        return {"bytes": f"{self.nbytes:,}"}
-
-    def _pictures(self) -> list[str]:
-        return []
+        return str(self.status()._repr_html_())
 
     def _should_earn(self) -> tuple[float, float] | None:
         """Return (mean return that the policy should earn, standard error); None if unknown."""

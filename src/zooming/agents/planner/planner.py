@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base import seeds
-from zooming.agents.base import status as cards
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.env_facts import stated_range
 from zooming.agents.base.policy import UNDOUBTED
@@ -408,20 +407,6 @@ class Planner(Agent):
             f"the model promises {plain(promise)} from the recommended policy, but episodes of "
             f"such plans earned {plus_minus(mean, float(np.sqrt(square)))}: trust what was earned"
         ]
-
-    def _facts(self) -> dict[str, Any]:
-        found = self.status()
-        return {
-            "samples": f"{found['samples']:,}",
-            "cells": f"{self.n_balls:,} in {self.nbytes:,} bytes",
-            "steps": found["steps"],
-            "reward noise": plain(found["reward noise"]),
-            "seed": self.seed,
-            **cards.shown_fact(self.horizon),
-        }
-
-    def _pictures(self) -> list[str]:
-        return cards.thumbnails(self)
 
     def __repr__(self) -> str:
         return (

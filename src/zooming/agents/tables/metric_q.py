@@ -185,9 +185,6 @@ class MetricQ(QLearner):
                 found[names[0]] = list(points)
         return found
 
-    def _pictures(self) -> list[str]:
-        return []
-
     def partition(self, step: int) -> Partition:
         raise ConfigurationError(
             "MetricQ has balls, not boxes: agent.balls(step) gives them as arrays"
@@ -195,10 +192,6 @@ class MetricQ(QLearner):
 
     def _status(self) -> dict[str, Any]:
         return {"metric": repr(self.metric), **super()._status()}
-
-    def _facts(self) -> dict[str, Any]:
-        balls_ = f"{self.n_balls:,} in {self.nbytes:,} bytes"
-        return {"metric": self.metric, "bonus": self.bonus, "balls": balls_, "seed": self.seed}
 
     def _without_bound(self) -> str | None:
         return (

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from zooming import bonuses, kernels
 from zooming.agents.base import seeds
-from zooming.agents.base import status as cards
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.status import clipping_text, count_clipped
 from zooming.agents.files.options import bonus_from_json, bonus_to_json
@@ -406,18 +405,6 @@ class QLearner(Agent):
     def _status(self) -> dict[str, Any]:
         full = {"full": "max_balls leaves no room for a split"} if self.is_full else {}
         return {"bonus": str(self.bonus), **full}
-
-    def _facts(self) -> dict[str, Any]:
-        return {
-            "axes": cards.axes_text(self.axes),
-            "bonus": self.bonus,
-            "balls": f"{self.n_balls:,} in {self.nbytes:,} bytes",
-            "seed": self.seed,
-            **cards.shown_fact(self.horizon),
-        }
-
-    def _pictures(self) -> list[str]:
-        return cards.thumbnails(self)
 
     def __repr__(self) -> str:
         return (

@@ -8,7 +8,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from zooming.agents.base import status as cards
 from zooming.agents.base.status import clipping_text
 from zooming.agents.files.options import build_agent
 from zooming.agents.tables.core import check_n_rows
@@ -145,16 +144,6 @@ class TreeQ(QLearner):
     def _status(self) -> dict[str, Any]:
         found = {"partitions": "one for all steps" if self.shared else "one per step"}
         return {**found, "slope": self.slope, "scale of rewards": self.scale}
-
-    def _facts(self) -> dict[str, Any]:
-        return {
-            "axes": cards.axes_text(self.axes),
-            "partitions": "one for all steps" if self.shared else "one per step",
-            "slope": f"{self.slope:g}",
-            "balls": f"{self.n_balls:,} in {self.nbytes:,} bytes",
-            "seed": self.seed,
-            **cards.shown_fact(self.horizon),
-        }
 
     def __repr__(self) -> str:
         return (

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import notebook
 from zooming.errors import ConfigurationError
 from zooming.upper import UpperMethod
 from zooming.validation import import_frames
@@ -133,30 +132,6 @@ class History:
         if self.let_go is not None:
             found.append(f"the rule was let go after {self.let_go:,}")
         return ", ".join(found)
-
-    def _repr_html_(self) -> str:
-        if not len(self):
-            return notebook.card("History", {"episodes": 0})
-        head, tail = self.returns[:200], self.returns[-200:]
-        facts = {
-            "episodes": f"{len(self):,}",
-            f"mean return of the first {len(head)}": f"{head.mean():.4f}",
-            f"mean return of the last {len(tail)}": f"{tail.mean():.4f}",
-            f"active {self._counted}": f"{self.n_balls[-1]:,}",
-        }
-        if len(self.checkpoints):
-            facts[f"value of the policy after {self.checkpoints[-1]:,}"] = (
-                f"{self.policy_values[-1]:.4f}"
-            )
-        if self.n_clipped:
-            facts["rewards clipped"] = f"{self.n_clipped:,}"
-        if words := self._rule_words():
-            facts["warm start"] = words
-        lines = [
-            notebook.sparkline(self.returns, "return"),
-            notebook.sparkline(self.n_balls, f"active {self._counted}"),
-        ]
-        return notebook.card("History", facts, lines)
 
     def to_frame(self, library: str | None = None) -> Any:
         """Return a data frame with the columns episode (from 1), return, n_balls and n_steps.

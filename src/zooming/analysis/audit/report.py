@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming import notebook
 from zooming.bonuses import Doubling, Exact, Theory
 from zooming.envs.compiled import CompiledEnv
 
@@ -93,11 +92,6 @@ class Audit:
             *(f"  {marks[law.holds]}  {law.name}: {law.found}" for law in self.laws),
         ]
         return "\n".join([*lines, *(" " * 10 + text for text in self._numbers())])
-
-    def _repr_html_(self) -> str:
-        marks = {True: "✓ holds", False: "✗ BROKEN", None: "–"}
-        rows = [(law.name, marks[law.holds], law.found) for law in self.laws]
-        return notebook.table(self.title, ("law", "", "found"), rows, notes=self._numbers())
 
     def _numbers(self) -> list[str]:
         """Return the measured constants, one sentence each."""

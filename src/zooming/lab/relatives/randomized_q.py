@@ -79,9 +79,6 @@ class RandomizedQ(QLearner):
     def _status(self) -> dict[str, Any]:
         return {**super()._status(), "bonus": "none", "copies": self.copies}
 
-    def _facts(self) -> dict[str, Any]:
-        return {**super()._facts(), "bonus": "none", "copies": self.copies}
-
     def _known_options(self) -> dict[str, Any]:
         known = super()._known_options()
         return {name: value for name, value in known.items() if name != "bonus"}

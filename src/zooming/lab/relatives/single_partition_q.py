@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.base.status import plain
 from zooming.agents.tables.core import TIES
 from zooming.agents.tables.q_learner import QLearner
 from zooming.agents.tables.split_options import first_boxes, split_core, take_split_options
@@ -287,13 +286,4 @@ class SinglePartitionQ(QLearner):
             "copies": int(now["n_copies"]),
             "temperature": float(now["temperature"]),
             "growth": float(now["growth"]),
-        }
-
-    def _facts(self) -> dict[str, Any]:
-        found = self.status()
-        return {
-            **super()._facts(),
-            "training episodes": f"{found['training episodes']:,}",
-            "evaluation episodes": f"{found['evaluation episodes']:,}",
-            "best mean": f"{plain(found['best mean'])}",
         }

@@ -10,7 +10,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from zooming import notebook
 from zooming.errors import ConfigurationError
 from zooming.lab.study import engines
 from zooming.lab.study.chunks import Chunk
@@ -151,12 +150,6 @@ class Study:
             f"{len(c.problems) * len(c.agents) * c.n_seeds} runs)"
         )
 
-    def _repr_html_(self) -> str:
-        c = self.configuration
-        rows = [("problem", p.name, _format_options(p.env_id, p.options)) for p in c.problems]
-        rows += [("agent", a.label, _format_options(a.kind, a.settings)) for a in c.agents]
-        return notebook.table(repr(self), ("", "name", "made by"), rows)
-
     def run(
         self,
         folder: str | Path,
@@ -285,8 +278,3 @@ def run_all(
                 else f"cannot write to {where}"
             )
             raise ConfigurationError(f"{what}: {error.strerror}. {kept}") from error
-
-
-def _format_options(name: str, options: dict[str, Any]) -> str:
-    """Return text of the form `name, key=value, ...`."""
-    return ", ".join([name, *(f"{key}={value}" for key, value in options.items())])
