@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 INSTALLED := $(VENV)/installed
 COMPILED := $(VENV)/compiled
-KERNELS := $(wildcard src/zooming/kernels/*/*.py src/zooming/envs/*.py src/zooming/envs/gallery/*.py)
+KERNELS := $(wildcard src/zooming/kernels/*/*.py src/zooming/envs/*.py src/zooming/envs/gallery/*.py src/zooming/envs/gallery/*/*.py)
 # Three processes on two cores: many tests wait for processes that they start.
 THREE := -n 3 --dist worksteal
 # The tests start many interpreters. With bytecode on disk, each takes half a second less.

@@ -34,6 +34,9 @@ PROBLEMS = {
     "GraphAmbulance": None,  # finite, so exact
     "RiverSwim": 80,
     "Regulator": 100,
+    "Caching": 30,
+    "Balancing": 12,
+    "Prefetching": 16,
 }
 ALL = sorted(PROBLEMS)
 
@@ -468,6 +471,10 @@ def test_every_problem_has_a_page_with_a_small_picture(name):
         ("RiverSwim", {"bank": 0.7}, "the width of a bank must be .* 0.5"),
         ("Regulator", {"gain": 2.0, "horizon": 60}, "lets deviations grow to .* in 60 steps"),
         ("Regulator", {"push": 0.0}, "the effect of a unit of push"),
+        ("Caching", {"keep": 1.0}, "the share of the pressure that stays"),
+        ("Balancing", {"arrivals": 6.0}, "arrivals=6 are not below 5.4, what both servers"),
+        ("Balancing", {"speeds": (1.0,)}, "give two positive numbers, the work of a server"),
+        ("Prefetching", {"latency": 0.0}, "the lines that pass while one is fetched"),
     ],
 )
 def test_bad_settings_are_refused_in_the_problems_own_words(name, options, message):

@@ -66,6 +66,9 @@ VIEWS = {
     "GraphAmbulance": View(2, "node of the ambulance", "node to wait at"),
     "RiverSwim": View(8, "place", "stroke"),
     "Regulator": View(2, "deviation", "push", ends=(-1.5, 1.5)),
+    "Caching": View(4, "pressure", "threshold"),
+    "Balancing": View(4, "work of server 1, 2 at server 2", "share of server 1", 0, (0.0, 2.0)),
+    "Prefetching": View(4, "share of runs, no backlog", "distance", 0, (0.0, 0.0)),
 }
 
 

@@ -58,5 +58,8 @@ for _id, _entry_point in (
     ("zooming/GraphAmbulance-v0", "gallery.graph_ambulance:GraphAmbulance"),
     ("zooming/RiverSwim-v0", "gallery.river_swim:RiverSwim"),
     ("zooming/Regulator-v0", "gallery.regulator:Regulator"),
+    ("zooming/Caching-v0", "gallery.systems.caching:Caching"),
+    ("zooming/Balancing-v0", "gallery.systems.balancing:Balancing"),
+    ("zooming/Prefetching-v0", "gallery.systems.prefetching:Prefetching"),
 ):
     _gym.register(_id, entry_point=f"zooming.envs.{_entry_point}")

@@ -11,7 +11,7 @@ import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -143,6 +143,7 @@ class GalleryEnv(CompiledEnv):
     """
 
     settings: Any
+    known: ClassVar[Mapping[str, tuple[float, ...]]] = {}  # {name of a rule in use: its numbers}
 
     def __init__(
         self, *arguments: Any, values: ArrayLike, resolution: int | None = None, **options: Any
@@ -166,6 +167,13 @@ class GalleryEnv(CompiledEnv):
         )
         inside = np.clip(usual, low, high)
         return Rule(name, tuple(numbers), inside, low, high, decide, self)
+
+    @property
+    def rules(self) -> dict[str, Rule]:
+        """The rules that practitioners use by name: the rule with the numbers of each."""
+        rule = self.rule
+        found = {name: rule.with_numbers(numbers) for name, numbers in self.known.items()}
+        return found or {rule.name: rule}
 
     def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
         """Return the rule's name, its function, and {name: (usual number, lowest, highest)}."""

@@ -1,0 +1,1 @@
+"""Problems of computer systems, whose randomness is a trace of requests."""

@@ -1,0 +1,175 @@
+"""Load balancing: which share of the work to send to the first of two servers.
+
+The state is the work (x_1, x_2) in the queues of two servers, the action is the share a of the
+first. In a period, work W arrives and server i completes S_i, which is its speed, or 0 if it
+pauses. Pauses are independent. W is drawn from the work in the windows of a trace, scaled to the
+mean `arrivals`:
+
+    y_1 = max(x_1 + a W - S_1, 0),  y_2 = max(x_2 + (1 - a) W - S_2, 0),  x'_i = min(y_i, capacity)
+    r = -(waiting (x'_1 + x'_2) + lost_cost (y_1 - x'_1 + y_2 - x'_2)).
+
+The rules send a = 1/2 + step to the shorter queue. Round robin has step 0. Join the shortest queue
+has step 1/2. Power of two choices has step 1/4: of two servers drawn with replacement, the shorter
+queue gets the job, so the longer one gets it only if it is drawn twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+
+from zooming.envs.gallery import problem
+from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, require
+from zooming.envs.gallery.systems.traces import trace_of
+from zooming.kernels import jit_inline
+from zooming.kernels.solve.laws import draw_index
+from zooming.validation import as_floats
+
+_WAITING, _LOST, _CAPACITY, _PAUSE, _FAST, _SLOW, _WORK = range(7)  # places in params
+N_WORK = 8  # amounts of work that arrive
+N_PAUSES = 4  # outcomes of two servers that may pause
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Numbers of the problem; see `Balancing`."""
+
+    arrivals: float = 4.0
+    speeds: Sequence[float] = (4.0, 2.0)
+    pause: float = 0.1
+    waiting: float = 1.0
+    lost_cost: float = 20.0
+    capacity: float = 16.0
+    horizon: int = 12
+    trace: str | None = None
+
+    def __post_init__(self) -> None:
+        amount(self, "arrivals", "the mean work that arrives in a period", 1e-6, 1e6)
+        speeds = tuple(as_floats(self.speeds).ravel().tolist())
+        require(
+            len(speeds) == 2 and all(0.0 < speed < np.inf for speed in speeds),
+            f"speeds={self.speeds!r}: give two positive numbers, the work of a server in a period",
+        )
+        object.__setattr__(self, "speeds", speeds)
+        amount(self, "pause", "the probability that a server pauses", 0.0, 0.9)
+        amount(self, "waiting", "the cost of a unit of work that waits")
+        amount(self, "lost_cost", "the cost of a unit of lost work")
+        amount(self, "capacity", "the room of a queue", 1e-6, 1e6)
+        count(self, "horizon")
+        served = (1.0 - self.pause) * sum(speeds)
+        require(
+            self.arrivals < served,
+            f"arrivals={self.arrivals:g} are not below {served:g}, what both servers complete",
+        )
+        require(self.waiting + self.lost_cost > 0, "waiting and lost_cost are both 0")
+
+
+def balancing(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+    """Draw work and pauses, write the next queues and return the reward."""
+    weights = np.empty(N_WORK * N_PAUSES)
+    fill_weights(params, weights)
+    drawn = draw_index(weights, rng)
+    return serve(state, action, params, drawn // N_PAUSES, drawn % N_PAUSES, next_state)
+
+
+def balancing_given(
+    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
+) -> Any:
+    """Write the next queues for `outcome` = (number of the work, pauses) and return the reward."""
+    return serve(state, action, params, int(outcome[0]), int(outcome[1]), next_state)
+
+
+def balancing_law(
+    state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
+) -> None:
+    """Fill in the probabilities of all (work, pauses)."""
+    fill_weights(params, weights)
+
+
+@jit_inline
+def fill_weights(params: Any, weights: Any) -> None:
+    """Write the joint weights: all amounts of work are equally likely, pauses are independent."""
+    pause = params[_PAUSE]
+    for i in range(N_WORK):
+        for j in range(N_PAUSES):
+            first = pause if j & 1 else 1.0 - pause
+            weights[N_PAUSES * i + j] = first * (pause if j & 2 else 1.0 - pause)
+
+
+@jit_inline
+def serve(state: Any, action: Any, params: Any, number: Any, pauses: Any, next_state: Any) -> Any:
+    """Write the next queues and return minus the costs of waiting and of lost work."""
+    work = params[_WORK + number]
+    cost = 0.0
+    for i in range(2):
+        sent = work * (action[0] if i == 0 else 1.0 - action[0])
+        done = 0.0 if pauses >> i & 1 else params[_FAST + i]
+        queue = max(state[i] + sent - done, 0.0)
+        next_state[i] = min(queue, params[_CAPACITY])
+        cost += params[_WAITING] * next_state[i] + params[_LOST] * (queue - next_state[i])
+    return -cost
+
+
+class Balancing(GalleryEnv):
+    """The environment `zooming/Balancing-v0`: how to share work between two servers.
+
+    Parameters
+    ----------
+    arrivals : float, default 4.0
+        Mean work that arrives in a period. It must be below what both servers complete.
+    speeds : two floats, default (4.0, 2.0)
+        Work that each server completes in a period.
+    pause : float, default 0.1
+        Probability that a server pauses for a period.
+    waiting, lost_cost : float, default 1.0, 20.0
+        Cost of a unit of work that waits for a period, and of one that finds the queue full.
+    capacity : float, default 16.0
+        Room of a queue.
+    horizon : int, default 12
+        Periods of an episode. It begins with empty queues.
+    trace : str, optional
+        CSV file with the columns time, object and size, see `read_trace`. By default the trace that
+        is shipped.
+    render_mode : {"rgb_array", "human", "ansi"}, optional
+        See `CompiledEnv.render`.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Balancing-v0")
+    >>> sorted(env.unwrapped.rules)
+    ['join the shortest queue', 'power of two choices', 'round robin']
+    """
+
+    known: ClassVar[Mapping[str, tuple[float, ...]]] = {
+        "round robin": (0.5, 0.0),
+        "power of two choices": (0.5, 0.25),
+        "join the shortest queue": (0.5, 0.5),
+    }
+
+    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
+        s: Any = problem.read(Settings, "Balancing", options)
+        self.settings = s
+        work = trace_of(s.trace).work(N_WORK)
+        work *= s.arrivals / work.mean()
+        lost = max(work.max() - s.capacity, 0.0) + s.capacity
+        most = 2 * s.waiting * s.capacity + s.lost_cost * min(work.max(), lost)
+        numbers = [s.waiting, s.lost_cost, s.capacity, s.pause, *s.speeds]
+        pairs = [(i, j) for i in range(N_WORK) for j in range(N_PAUSES)]
+        super().__init__(
+            balancing, gym.spaces.Box(0.0, s.capacity, (2,), np.float64),
+            gym.spaces.Box(0.0, 1.0, (1,), np.float64), s.horizon, start=[0.0, 0.0],
+            params=[*numbers, *work], given=balancing_given, weigh=balancing_law, values=pairs,
+            resolution=48, reward_range=(-most, 0.0), name="balancing", render_mode=render_mode,
+        )  # fmt: skip
+
+    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+        def share(step: int, states: Any, numbers: Any) -> Any:
+            return numbers[0] + numbers[1] * np.sign(states[:, 1] - states[:, 0])
+
+        numbers = {"share": (0.5, 0.0, 1.0), "step": (0.5, 0.0, 1.0)}
+        return "join the shortest queue", share, numbers
