@@ -97,6 +97,7 @@ $(COMPILED): $(READY) $(KERNELS)
 $(INSTALLED): $(READY)
 	@echo "installing what the tests need (once; about two minutes, 2 GB)"
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps or-gym==0.5.0
 	@touch $(INSTALLED)
 
 clean:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
+from foreign import FOREIGN
+
 
 class Problem(NamedTuple):
     """An environment by name and options, and the resolution at which it is solved."""
@@ -77,5 +79,8 @@ OTHER_PAPER = {
 SETS = {
     "train": (OPERATIONS, PAPER),
     "other-settings": (OTHER_OPERATIONS, OTHER_PAPER),
+    "foreign": (FOREIGN, {}),
 }
-PROBLEMS = {name: one for pair in SETS.values() for group in pair for name, one in group.items()}
+PROBLEMS: dict[str, Any] = {
+    name: one for pair in SETS.values() for group in pair for name, one in group.items()
+}
