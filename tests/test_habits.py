@@ -83,7 +83,7 @@ def test_a_vector_environment_is_refused_with_what_learns_many_seeds():
     envs = gym.make_vec("zooming/Oil-v0", num_envs=3, vectorization_mode="sync")
     with pytest.raises(
         zooming.ConfigurationError,
-        match=r"SyncVectorEnv is a vector environment of 3; .*learn_many",
+        match=r"SyncVectorEnv is a vector environment of 3; .*learn\(episodes, env=envs\)",
     ):
         zooming.AdaptiveQ(envs, horizon=5)
     agent = zooming.AdaptiveQ(oil(), seed=0)

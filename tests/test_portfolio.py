@@ -209,18 +209,18 @@ def test_episodes_side_by_side_are_refused_by_name():
     act(agent, 0, 0.2)
     with pytest.raises(
         zooming.ConfigurationError,
-        match=r"update came for step 0 and \[0.1\], but act was called at step 0 with \[0.2\]; one",
+        match=r"update came for step 0 and \[0.1\], but act was called at step 0 with \[0.2\]; act",
     ):
         update(agent, 0, 0.1, 0.3)
     update(agent, 0, 0.2, 0.4)
     with pytest.raises(
         zooming.ConfigurationError,
-        match=r"act came for step 1 and \[0.3\], but the episode is at step 1 with \[0.4\]; one",
+        match=r"act came for step 1 and \[0.3\], but the episode is at step 1 with \[0.4\]; act",
     ):
         act(agent, 1, 0.3)
     before = knowledge(agent)
     for refused in (lambda: update(agent, 2, 0.4, 0.5), lambda: update(agent, 1, 0.3, 0.5)):
-        with pytest.raises(zooming.ConfigurationError, match="one agent plays one episode at a"):
+        with pytest.raises(zooming.ConfigurationError, match="update play one episode at a"):
             refused()
     assert knowledge(agent) == before
     with pytest.raises(zooming.ConfigurationError, match="act came for step 3"):
@@ -234,30 +234,14 @@ def test_an_episode_may_be_learned_after_it_was_played():
     late, early = oil_pair(), oil_pair()
     path = (0.1, 0.3, 0.3, 0.6, 0.2, 0.9)
     for _ in range(3):
+        one, other = late.begin(), early.begin()
         for step in range(5):
-            act(late, step, path[step])
+            one.act([path[step]])
         for step in range(5):
-            update(late, step, path[step], path[step + 1])
-            act(early, step, path[step])
-            update(early, step, path[step], path[step + 1])
-    assert late.n_episodes == early.n_episodes
-    assert (late.trend.windows == early.trend.windows).all()
-    for step in range(3):
-        act(late, step, path[step])
-    update(late, 0, 0.1, 0.3)
-    before = knowledge(late)
-    for refused in (
-        lambda: update(late, 0, 0.1, 0.3),  # learned already
-        lambda: update(late, 1, 0.3, 0.5),  # the episode went on with 0.3
-        lambda: update(late, 2, 0.4, 0.6),
-        lambda: update(late, 3, 0.6, 0.2),  # nobody acted there
-    ):
-        with pytest.raises(zooming.ConfigurationError, match="one agent plays one episode at a"):
-            refused()
-    assert knowledge(late) == before
-    update(late, 1, 0.3, 0.3)
-    update(late, 2, 0.3, 0.6)
-    act(late, 3, 0.6)
+            one.update(0.5, [path[step + 1]], action=[0.5])
+            other.act([path[step]])
+            other.update(0.5, [path[step + 1]], action=[0.5])
+    assert knowledge(late) == knowledge(early)
 
 
 @pytest.mark.plain

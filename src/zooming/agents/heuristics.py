@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.env_facts import stated_range
+from zooming.agents.base.episodes import Play
 from zooming.agents.base.status import clipping_text
 from zooming.agents.training.history import RunArrays
 from zooming.errors import ConfigurationError
@@ -67,6 +68,15 @@ class Heuristic(Agent):
         )
         with self.run.lock:
             self._see(step, played, next_state)
+
+    def act_play(
+        self, play: Play, step: int, observation: Any, info: Mapping[str, Any] | None
+    ) -> Any:
+        own, self._generator = self._generator, np.random.default_rng(play.random_at(step))
+        try:
+            return self.act(step, observation, info=info)
+        finally:
+            self._generator = own
 
     @property
     def n_episodes(self) -> int:

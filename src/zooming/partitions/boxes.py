@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.kernels import ACTIVE, BALL, CORE, FINE, NO_PARENT, STORED_BALL, sides
+from zooming.kernels import ACTIVE, BALL, CORE, EITHER, FINE, NO_PARENT, STORED_BALL, sides
 from zooming.kernels.boxes import play as box_episodes
 from zooming.kernels.boxes import play as box_queries
 from zooming.kernels.loop.crossing import Boxes, pack
@@ -216,12 +216,13 @@ class BoxTable(Table):
         rule: int,
         allowed: Sequence[Feasible | None],
         core: NDArray[Any],
+        ties: int = EITHER,
     ) -> tuple[int, int]:
         if any(one is not None for one in allowed):
             return super().select_many(
-                steps, states, actions, rule=rule, allowed=allowed, core=core
+                steps, states, actions, rule=rule, allowed=allowed, core=core, ties=ties
             )
-        k, i = self._queries.choose_many(self.handle, core, steps, states, rule, actions)
+        k, i = self._queries.choose_many(self.handle, core, steps, states, ties, rule, actions)
         return int(k), int(i)
 
     def locate(self, step: int, state: Floats, action: Floats) -> Answer:

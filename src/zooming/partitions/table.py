@@ -86,6 +86,7 @@ class Table(ABC):
         rule: int,
         allowed: Sequence[Feasible | None],
         core: NDArray[Any],
+        ties: int = EITHER,
     ) -> tuple[int, int]:
         """Write the action of the best ball for each (step, state) into `actions`.
 
@@ -93,7 +94,7 @@ class Table(ABC):
         """
         for k, step in enumerate(steps.tolist()):
             code, i = self.select(
-                step, states[k], actions[k], ties=EITHER, rule=rule, allowed=allowed[k], core=core
+                step, states[k], actions[k], ties=ties, rule=rule, allowed=allowed[k], core=core
             )
             if code != FINE:
                 return k, i

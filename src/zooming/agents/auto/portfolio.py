@@ -15,6 +15,7 @@ from zooming.agents.auto.choices import Choice
 from zooming.agents.auto.trend import STUCK, Trend, ceiling
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.delegates import Delegate
+from zooming.agents.base.episodes import Play
 from zooming.agents.base.status import Status, clipping_text, plus_minus, warn_of_clipping
 from zooming.agents.episode_order import EpisodeOrder
 from zooming.agents.files import checkpoints, registry
@@ -23,8 +24,8 @@ from zooming.agents.training.history import RunArrays
 from zooming.agents.training.replay import Recorder, Transitions
 from zooming.errors import CheckpointError, ConfigurationError
 from zooming.kernels.loop.crossing import Crossing
-from zooming.spaces.masks import has_mask
-from zooming.validation import check_int, count_noun, short_repr
+from zooming.spaces.masks import Feasible, has_mask
+from zooming.validation import Floats, check_int, count_noun, short_repr
 
 
 def check_agents(agents: Any) -> list[Agent]:
@@ -289,6 +290,7 @@ class PendingUpdate(NamedTuple):
     masks: dict[str, Any]
     n_before: list[int]  # episodes of each agent before it
     n_done: NDArray[np.int64]  # [1], number of agents that have learned it
+    play: Play | None = None  # of an episode of `Agent.begin`
 
 
 class Portfolio(Delegate):
@@ -301,8 +303,8 @@ class Portfolio(Delegate):
     An agent that needs many more episodes than others to become good is chosen late. An agent that
     cannot learn from the actions of others gains nothing here. Nothing is proved about it.
 
-    It plays one episode at a time: an `act` or `update` that cannot belong to the current one is
-    refused with a ConfigurationError. `act` at step 0 begins the next episode.
+    `act` and `update` play one episode at a time: a call that cannot belong to it is refused with a
+    ConfigurationError, and `act` at step 0 begins the next one. `begin` plays several at once.
 
     Parameters
     ----------
@@ -401,26 +403,105 @@ class Portfolio(Delegate):
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
         step, order = self.problem.check_step(step), self._order
-        checked = [  # for all agents before any of them learns
-            agent.problem.check_transition(step, observation, action, reward, next_observation)
-            for agent in self._parts
-        ]
-        state, after = checked[0][0], checked[0][3]
+        transition = (step, observation, action, reward, next_observation, terminated)
+        state, after = self._check_all(transition)
         is_over = bool(terminated) or step + 1 == self.horizon
         with self.run.lock:
             if self.counts[IS_OPEN]:
-                order.check_update(self.env_name, step, state, after, is_over)
+                order.check_update(self.env_name, step, state)
             self._settle()
             if step == 0 and not order.waits:  # others play this episode
                 self._close_episode()
             masks = {"next_info": next_info} if next_info and has_mask(next_info) else {}
-            transition = (step, observation, action, reward, next_observation, terminated)
-            n_before = [agent.n_episodes for agent in self._parts]
-            self._update = PendingUpdate(transition, masks, n_before, np.zeros(1, np.int64))
-            self._finish_update()
+            self._update_all(transition, masks)
             if is_over:
                 self._close_episode()
             order.updated(step, after, is_over)
+
+    def _check_all(self, transition: tuple[Any, ...]) -> tuple[Floats, Floats]:
+        """Return state and next state. Raise TransitionError if an agent refuses the transition."""
+        found = [agent.problem.check_transition(*transition[:5]) for agent in self._parts]
+        return found[0][0], found[0][3]
+
+    def _update_all(
+        self, transition: tuple[Any, ...], masks: Mapping[str, Any], play: Play | None = None
+    ) -> None:
+        """Let all agents learn a checked transition."""
+        n_before = [agent.n_episodes for agent in self._parts]
+        n_done = np.zeros(1, np.int64)
+        self._update = PendingUpdate(transition, dict(masks), n_before, n_done, play)
+        self._finish_update()
+
+    # --- many episodes at once --------------------------------------------------------------------
+
+    @property
+    def interleaves(self) -> bool:  # type: ignore[override]
+        return all(agent.interleaves for agent in self._parts)
+
+    def prepare_play(self) -> None:
+        self._settle()
+        self._order.forget()
+        self._close_episode()  # of `act` and `update`
+        self._choose()
+        self._catch_up(self.player)
+        self.player.prepare_play()
+
+    def draw_play(self, play: Play) -> dict[str, Any]:
+        player, own = self.player, Play(play.seed)
+        own.drawn = player.draw_play(own)
+        play.kept = player, own
+        return {"player": int(self.counts[PLAYER]), "seed": str(player.seed), "own": own.drawn}
+
+    def _player_of(self, play: Play) -> tuple[int, Play | None]:
+        """Return the number of the agent that plays an episode, and how it does.
+
+        The second is None if that agent is not here any more.
+        """
+        k = play.drawn["player"]
+        if k >= len(self._parts) or str(self._parts[k].seed) != play.drawn["seed"]:
+            return k, None
+        if play.kept is None:
+            play.kept = self._parts[k], Play(play.seed, play.drawn["own"])
+        return k, play.kept[1]
+
+    def count_play(self, play: Play) -> None:
+        k, own = self._player_of(play)
+        if own is not None:
+            self.counts[LEFT] -= k == self.counts[PLAYER]
+            self._parts[k].count_play(own)
+
+    def act_play(
+        self, play: Play, step: int, observation: Any, info: Mapping[str, Any] | None
+    ) -> Any:
+        if play.kept is None and self._player_of(play)[1] is None:  # played by one that was dropped
+            other = Play(play.seed)
+            self.draw_play(other)
+            play.kept = other.kept
+        player, own = play.kept
+        action = player.act_play(own, step, observation, info)
+        play.explored = own.explored
+        return action
+
+    def update_play(
+        self, play: Play, transition: tuple[Any, ...], masks: Mapping[str, Any]
+    ) -> None:
+        self.problem.check_step(transition[0])
+        self._check_all(transition)
+        self._settle()
+        self._update_all(transition, masks, play)
+
+    def end_play(self, play: Play, total: float) -> None:
+        k, own = self._player_of(play)
+        if own is None:  # its returns were forgotten with it
+            return
+        self._settle()
+        self._credit([total], k)
+        self._parts[k].end_play(own, total)
+
+    def explore_many(
+        self, steps: NDArray[np.int64], states: Floats, allowed: Sequence[Feasible | None]
+    ) -> Floats:
+        return self.player.explore_many(steps, states, allowed)
 
     def _finish_update(self) -> None:
         """Let the agents learn from an update that an interrupt has stopped between two of them."""
@@ -430,16 +511,21 @@ class Portfolio(Delegate):
         step, reward = pending.transition[0], pending.transition[3]
         counts, total = self.counts.copy(), self._total.copy()
         counts[N_EPISODES] += step == 0
+        player, own = (-1, None) if pending.play is None else self._player_of(pending.play)
         try:
             for k, agent in enumerate(self._parts):
                 has_begun = step == 0 and agent.n_episodes > pending.n_before[k]
-                if k >= pending.n_done[0] and not has_begun:
+                if k < pending.n_done[0] or has_begun:
+                    continue
+                if k == player and own is not None:
+                    agent.update_play(own, pending.transition, pending.masks)
+                else:
                     agent.update(*pending.transition, **pending.masks)
                 pending.n_done[0] = max(k + 1, pending.n_done[0])
         except Exception:  # of an agent of the user's: it is not tried again
             vars(self).update(counts=counts, _update=None)
             raise
-        if counts[IS_OPEN]:
+        if counts[IS_OPEN] and pending.play is None:
             total[0] += float(reward)
         # One call, so that an interrupt changes all of them or none.
         vars(self).update(counts=counts, _total=total, _update=None)
@@ -551,7 +637,7 @@ class Portfolio(Delegate):
         later = copy.copy(played)
         later.first, later.n_given = last, 0
         returns = played.log.returns[played.first : last].tolist()
-        self._credit(returns, counts=counts, _played=later)
+        self._credit(returns, int(counts[PLAYER]), counts=counts, _played=later)
 
     def _close_episode(self) -> None:
         """Credit the return of an episode that was played step by step to its player, once."""
@@ -559,11 +645,11 @@ class Portfolio(Delegate):
             counts = self.counts.copy()
             counts[LEFT] -= 1
             counts[IS_OPEN] = 0
-            self._credit(self._total.tolist(), counts=counts)
+            self._credit(self._total.tolist(), int(counts[PLAYER]), counts=counts)
         self._total[0] = 0.0
 
-    def _credit(self, returns: list[float], **changes: Any) -> None:
-        """Add returns to the statistics of the player, and set the attributes named in `changes`.
+    def _credit(self, returns: list[float], player: int, **changes: Any) -> None:
+        """Add returns to the statistics of a player, and set the attributes named in `changes`.
 
         Statistics are changed in copies, which one call puts in place. So an interrupt leaves
         either all old values or all new ones, and no return is lost or counted twice.
@@ -571,7 +657,7 @@ class Portfolio(Delegate):
         trend = changes["trend"] = _copy_arrays(self.trend)
         trend.add(returns)
         choice = changes["choice"] = _copy_arrays(self.choice)
-        choice.credit(int(self.counts[PLAYER]), returns)
+        choice.credit(player, returns)
         vars(self).update(changes)
 
     @property

@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.base.policy import READING, LearnedPolicy, reading
+from zooming.agents.base import episodes
+from zooming.agents.base.episodes import Episode, Play
+from zooming.agents.base.policy import READING, LearnedPolicy, check_steps, reading
 from zooming.agents.base.problem import LearningProblem
 from zooming.agents.base.run_state import RunState
 from zooming.agents.base.seeds import seed_of
@@ -22,6 +24,7 @@ from zooming.agents.files.options import build_agent, fixed_options_of, options_
 from zooming.agents.training.history import History
 from zooming.agents.training.replay import Transitions, update_each
 from zooming.agents.warm.warm_start import WarmStartOptions, warm_start
+from zooming.spaces.masks import Feasible, split_info
 from zooming.upper import UpperMethod
 from zooming.validation import as_float, known_options
 
@@ -108,6 +111,51 @@ class StepLearner(LearnedPolicy):
         Agents that count their episodes themselves ignore it.
         """
         self._n_episodes = n
+
+    # --- many episodes at once, see `episodes` ----------------------------------------------------
+
+    interleaves = True  # whether several episodes may be open at a time
+
+    def prepare_play(self) -> None:
+        """Do what is due before an episode begins, such as a plan. It may take long."""
+
+    def draw_play(self, play: Play) -> dict[str, Any]:
+        """Return how an episode with the seed of `play` is played, as JSON values."""
+        return {}
+
+    def count_play(self, play: Play) -> None:
+        """Count an episode that begins."""
+
+    def act_play(
+        self, play: Play, step: int, observation: Any, info: Mapping[str, Any] | None
+    ) -> Any:
+        """Return the action for a step of an episode. It must not change what was learned."""
+        return self.act(step, observation, **({"info": info} if info else {}))
+
+    def update_play(
+        self, play: Play, transition: tuple[Any, ...], masks: Mapping[str, Any]
+    ) -> None:
+        """Learn from a step of an episode. The arguments are those of `update`."""
+        self.update_and_count(transition, masks)
+
+    def update_and_count(self, transition: tuple[Any, ...], masks: Mapping[str, Any]) -> None:
+        """Call `update`, and count the episode at step 0 if a class of a user's own does not."""
+        n_before = self.n_episodes
+        self.update(*transition, **masks)
+        if transition[0] == 0 and self.n_episodes == n_before:
+            self._take_n_episodes(n_before + 1)
+
+    def end_play(self, play: Play, total: float) -> None:
+        """Count the return of an episode that has ended."""
+
+    def explore_many(
+        self,
+        steps: NDArray[np.int64],
+        states: NDArray[np.float64],
+        allowed: Sequence[Feasible | None],
+    ) -> NDArray[np.float64]:
+        """Return one flat action to learn from per (step, state). Nothing changes."""
+        return self._greedy(steps, states, False, allowed)
 
     def drop_paused(self) -> None:
         """Drop an episode that was paused to cover a ball of a metric."""
@@ -322,6 +370,7 @@ class Agent(StepLearner):
         self,
         episodes: int,
         *,
+        env: Any = None,
         progress_bar: bool = False,
         driver: str = "auto",
         checkpoints: Iterable[int] = (),
@@ -337,6 +386,9 @@ class Agent(StepLearner):
         ----------
         episodes : int
             Number of episodes, at most 100,000,000 per call (the history takes 24 bytes each).
+        env : gymnasium.vector.VectorEnv, optional
+            Play on this vector environment instead, with as many episodes side by side as it has
+            environments. The history is in the order in which episodes ended.
         progress_bar : bool, default False
             Show a progress bar. Needs rich.
         driver : {"auto", "fused", "python"}, default "auto"
@@ -371,6 +423,7 @@ class Agent(StepLearner):
         """
         history: History = self._drive(
             episodes,
+            env=env,
             progress_bar=progress_bar,
             driver=driver,
             checkpoints=checkpoints,
@@ -379,6 +432,73 @@ class Agent(StepLearner):
         return history
 
     _drive = UpperMethod()
+
+    def begin(self) -> Episode:
+        """Begin an episode. Any number of them may be open at a time.
+
+        How the episode is played is fixed here: by which agent of a portfolio, and by which plan
+        of a planner. Its return is credited to those. What is learned depends on the order of
+        `begin`, `update` and `abandon` over all episodes, and on nothing else: `act` changes
+        nothing. `save` does not store open episodes.
+
+        Returns
+        -------
+        Episode
+            Call `act`, then `update`, until `is_over`; or `abandon`.
+
+        Raises
+        ------
+        ConfigurationError
+            If this class plays one episode at a time, and one is open.
+
+        Examples
+        --------
+        >>> import gymnasium as gym, zooming
+        >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+        >>> stores = [agent.begin() for _ in range(50)]
+        >>> actions = [store.act([0.3]) for store in stores]
+        >>> for store, action in zip(stores, actions):
+        ...     store.update(0.5, action)
+        >>> agent.n_episodes, agent.visits(0, [0.3], actions[0])
+        (50, 50)
+        """
+        return Episode(self, *episodes.begin(self))
+
+    @reading
+    def act_batch(self, steps: Any, observations: Any, *, info: Any = None) -> Any:
+        """Return actions to learn from, one per observation. Nothing is learned or changed.
+
+        Parameters
+        ----------
+        steps : array of int
+            Step of each observation, from 0.
+        observations : Any
+            A batch of observations.
+        info : dict or sequence of dicts, optional
+            One dict per observation, see `predict`.
+
+        Returns
+        -------
+        batch of actions
+            As `predict` returns them.
+
+        Examples
+        --------
+        >>> import gymnasium as gym, zooming
+        >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+        >>> agent.act_batch([0, 0, 4], [[0.1], [0.2], [0.9]]).shape
+        (3, 1)
+        """
+        if self.is_guided and self.guide.ledger.plays_rule():
+            return self.guide.predict(observations, steps, info=info)[0]
+        given, states, is_batch = check_steps(self.problem, observations, steps, None)
+        infos = split_info(info, len(states), is_batch)
+        allowed = [
+            None if one is None else self._feasible(step, one)
+            for step, one in zip(given.tolist(), infos, strict=True)
+        ]
+        actions = self.explore_many(given, states, allowed)
+        return self.axes.shaped_action(actions if is_batch else actions[0])
 
     def warm_start(
         self, rule: Any, episodes: int = 200, **options: Unpack[WarmStartOptions]

@@ -37,10 +37,10 @@ def check_env(env: Any) -> None:
     ):  # Gymnasium's or Stable-Baselines3's
         raise ConfigurationError(
             f"{type(env).__name__} is a vector environment of "
-            f"{getattr(env, 'num_envs', 'several')}; an agent learns on one: "
-            "give gymnasium.make(...) instead. zooming.learn_many learns many seeds at once, and "
-            "agent.predict takes a "
-            f"vector environment's observations"
+            f"{getattr(env, 'num_envs', 'several')}; make the agent with one environment, "
+            "gymnasium.make(...). agent.learn(episodes, env=envs) then learns on a vector "
+            "environment, agent.predict takes its observations, and zooming.learn_many learns many "
+            "seeds at once"
         )
 
 

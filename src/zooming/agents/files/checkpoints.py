@@ -35,6 +35,11 @@ def check_class(agent: Agent) -> None:
 
 
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
+    files.write_atomically(path, to_bytes(agent))
+
+
+def to_bytes(agent: Agent) -> bytes:
+    """Return the content of the file that `save` writes."""
     check_class(agent)
     if agent.run.env_generator is not None:
         generator_at(agent.run.env_generator)
@@ -50,6 +55,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         "n_episodes": agent.n_episodes,
         "n_clipped": agent.n_clipped,
         **({"was_cut": True} if agent.run.was_cut else {}),
+        **({"n_begun": agent.run.n_begun} if agent.run.n_begun else {}),
         "axes": agent.axes.describe(),
         "spaces": {"state": agent.axes.states.describe(), "action": agent.axes.actions.describe()},
         "env": {
@@ -60,7 +66,7 @@ def save(agent: Agent, path: str | os.PathLike[str]) -> None:
         if agent.env is not None
         else agent.run.stored_env,
     }
-    files.write_container(path, header, arrays)
+    return files.pack_container(header, arrays)
 
 
 def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
@@ -118,6 +124,23 @@ def load_as(kind: type[Kind], path: str | os.PathLike[str], env: Any = None) -> 
 
 def _load(path: str | os.PathLike[str], env: Any, mine: type[Agent] | None = None) -> Agent:
     header, arrays = files.read_container(path)
+    return _from_parts(path, env, header, arrays, mine)
+
+
+def from_bytes(
+    content: bytes, name: str, env: Any = None, mine: type[Agent] | None = None
+) -> Agent:
+    """Return the agent of a file's content. `name` is for error messages."""
+    return _from_parts(name, env, *files.unpack_container(content, name), mine)
+
+
+def _from_parts(
+    path: Any,
+    env: Any,
+    header: dict[str, Any],
+    arrays: dict[str, NDArray[Any]],
+    mine: type[Agent] | None,
+) -> Agent:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the same warnings came when the agent was made
@@ -181,6 +204,7 @@ def _build_agent(
         )
     agent.run.has_warned_of_clipping = n_clipped > 0
     agent.run.was_cut = header.get("was_cut", False) is True
+    agent.run.n_begun = check_int(header.get("n_begun", 0), "n_begun", 0)
     if header.get("guide") is not None:  # not in older files
         agent.guide = Guide.from_state(agent, header["guide"])
     generator = header["env"]["generator"]

@@ -98,6 +98,11 @@ def write_container(
     path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, NDArray[Any]]
 ) -> None:
     """Write `header` and `arrays` to one file, atomically."""
+    write_atomically(path, pack_container(header, arrays))
+
+
+def pack_container(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
+    """Return the content of a file with `header` and `arrays`."""
     stored = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     described = {name: [_descr(array.dtype), list(array.shape)] for name, array in stored.items()}
     text = json.dumps({**header, "arrays": described}).encode()
@@ -106,7 +111,7 @@ def write_container(
         + text
         + b"".join(array.tobytes() for array in stored.values())
     )
-    write_atomically(path, body + hashlib.sha256(body).digest())
+    return body + hashlib.sha256(body).digest()
 
 
 def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -114,7 +119,11 @@ def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[s
 
     Raise CheckpointError with the cause if the file is invalid.
     """
-    content = Path(path).read_bytes()
+    return unpack_container(Path(path).read_bytes(), path)
+
+
+def unpack_container(content: bytes, path: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return header and arrays of the content of a file. `path` is for error messages."""
     if len(content) < _PREFIX.size + _DIGEST or not content.startswith(MAGIC):
         raise CheckpointError(
             f"{path}: not a zooming file (or cut short after {len(content)} bytes)"

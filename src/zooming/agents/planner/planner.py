@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.env_facts import stated_range
+from zooming.agents.base.episodes import Play
 from zooming.agents.base.policy import UNDOUBTED
 from zooming.agents.base.status import Bandwidths, clipping_text, plain, plus_minus
 from zooming.agents.training.history import RunArrays
@@ -21,7 +22,7 @@ from zooming.kernels.loop import episodes as pausing
 from zooming.kernels.loop.crossing import Crossing
 from zooming.kernels.plans import actions as plan_actions
 from zooming.kernels.plans import play as plan_episodes
-from zooming.kernels.plans.layout import CATEGORIES, CAUTION, CORE, ENDED, FLAT, SMOOTH
+from zooming.kernels.plans.layout import CATEGORIES, CAUTION, CORE, ENDED, FLAT, PLAYED, SMOOTH
 from zooming.partitions.cells import THIRDS, CellTable
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible
@@ -161,6 +162,78 @@ class Planner(Agent):
                 bool(terminated),
             )  # fmt: skip
 
+    # --- many episodes at once --------------------------------------------------------------------
+
+    def prepare_play(self) -> None:
+        if self.table.is_due:
+            self.table.refit()
+
+    def draw_play(self, play: Play) -> dict[str, Any]:
+        core = self.table.core.copy()
+        core["random"] = play.seed
+        plan_episodes.draw_boldness(core)
+        play.kept = self.table.cells, self.table.handle  # the arrays, and their addresses
+        return {
+            "boldness": float(core["boldness"][0]),
+            "explores": int(core["explores"][0]),
+            "plan": int(core["n_plans"][0]),
+        }
+
+    def act_play(
+        self, play: Play, step: int, observation: Any, info: Mapping[str, Any] | None
+    ) -> Any:
+        step = self.problem.check_step(step)
+        state, allowed = self._unit_state(step, observation), self._feasible(step, info)
+        core, unit = self.table.core.copy(), np.empty(self.axes.n_action)
+        core["random"] = play.random_at(step)
+        core["boldness"], core["explores"] = play.drawn["boldness"], play.drawn["explores"]
+        handle = self.table.handle if play.kept is None else play.kept[1]
+        cell = plan_episodes.explore_at(handle, core, step, state, allowed_rows(allowed), unit)
+        plan = self.table.plan if play.kept is None else play.kept[0].plan
+        n_actions = plan.q.shape[1] // plan.values.shape[1]
+        first = cell - cell % n_actions
+        play.explored = bool(plan.q[step, cell] < plan.q[step, first : first + n_actions].max())
+        return self.axes.shaped_action(self._action(unit, allowed))
+
+    def update_play(
+        self, play: Play, transition: tuple[Any, ...], masks: Mapping[str, Any]
+    ) -> None:
+        table, own = self.table, self.table.core["own"].copy()
+        table.core["own"] = -1  # the return is counted by `end_play`
+        try:
+            self.update(*transition, **masks)
+        finally:
+            table.core["own"] = own
+        # Of the plan that is played from now on, which does not know this sample.
+        step, observation, action = transition[:3]
+        step, cell = self._cell(step, observation, action, table.handle)
+        table.plan.played[cell] += 1.0 / (PLAYED + table.plan.visits[step, cell])
+
+    def end_play(self, play: Play, total: float) -> None:
+        core = self.table.core
+        if play.drawn["plan"] == core["n_plans"][0] and core["n_episodes"][0]:
+            core["own"], core["total"] = 0, total
+            plan_episodes.count_return(core)
+            core["own"] = -1
+
+    def explore_many(
+        self, steps: NDArray[np.int64], states: Floats, allowed: Sequence[Feasible | None]
+    ) -> Floats:
+        core, actions = self.table.core.copy(), np.empty((len(steps), self.axes.n_action))
+        if not any(allowed):
+            handle = self.table.handle
+            k, i = plan_episodes.explore_many(handle, core, steps, states, actions)
+            if k >= 0:
+                raise self.problem.bad_point(int(steps[k]), int(i), states[k])
+            return actions
+        unit = np.empty(self.axes.n_action)
+        for k, (step, one) in enumerate(zip(steps.tolist(), allowed, strict=True)):
+            state = self._unit(self.problem.check_point(step, states[k], 0), 0)
+            plan_episodes.draw_boldness(core)
+            plan_episodes.explore_at(self.table.handle, core, step, state, allowed_rows(one), unit)
+            actions[k] = self._action(unit, one)
+        return actions
+
     def _learn_transitions(
         self, recorded: Transitions, done: NDArray[np.int64] | None = None
     ) -> None:
@@ -205,14 +278,19 @@ class Planner(Agent):
         plan_actions.write_action(self.axes.table, self.axes.n_state, unit, action)
         return self._nearest(action, allowed)
 
-    def _cell(self, step: int, observation: Any, action: Any) -> tuple[int, int]:
-        """Return the checked step, and the number of the cell of (observation, action)."""
+    def _cell(
+        self, step: int, observation: Any, action: Any, handle: Any = None
+    ) -> tuple[int, int]:
+        """Return the checked step, and the number of the cell of (observation, action).
+
+        The cell is one of the recommended plan, or of the plan with this handle.
+        """
         problem, n_state = self.problem, self.axes.n_state
         step = problem.check_step(step)
         state = self._unit_state(step, observation)
         played = problem.check_point(step, problem.flat_action(step, action), n_state)
-        handle, action = self.table.policy().handle, self._unit(played, n_state)
-        return step, int(plan_actions.find_cell(handle, state, action))
+        handle = self.table.policy().handle if handle is None else handle
+        return step, int(plan_actions.find_cell(handle, state, self._unit(played, n_state)))
 
     # --- the learned policy -----------------------------------------------------------------------
 

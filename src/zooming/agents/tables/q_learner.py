@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from zooming import bonuses, kernels
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
+from zooming.agents.base.episodes import Play
 from zooming.agents.base.status import clipping_text, count_clipped
 from zooming.agents.files.options import bonus_from_json, bonus_to_json
 from zooming.agents.tables.core import (
@@ -256,6 +257,40 @@ class QLearner(Agent):
         fresh.core["random"], fresh.core["episode"] = old["random"], old["episode"]
         write_bonus(fresh.core, self.bonus, self._has_only_atoms())
         self.table = fresh  # last, so that an interrupt leaves the old or the new table
+
+    def prepare_play(self) -> None:
+        self._restart_if_due()
+
+    def act_play(
+        self, play: Play, step: int, observation: Any, info: Mapping[str, Any] | None
+    ) -> Any:
+        if not self.interleaves:
+            return super().act_play(play, step, observation, info)
+        step, table = self.problem.check_step(step), self.table
+        state, allowed = self.problem.flat_state(step, observation), self._feasible(step, info)
+        core, action = table.core.copy(), empty(self.axes.n_action)
+        core["random"] = play.random_at(step)
+        rule = int(core["action_rule"][0])
+        code, i = table.select(
+            step, state, action, ties=TIES[self.ties], rule=rule, allowed=allowed, core=core
+        )
+        if code != FINE:
+            raise self.problem.bad_point(step, i, state)
+        best = self._greedy(np.array([step]), state.reshape(1, -1), True, [allowed])[0]
+        play.explored = not np.array_equal(best, action)
+        return self.axes.shaped_action(action)
+
+    def explore_many(
+        self, steps: NDArray[np.int64], states: Floats, allowed: Sequence[Feasible | None]
+    ) -> Floats:
+        table, core = self.table, self.table.core.copy()
+        rule, actions = int(core["action_rule"][0]), empty((len(steps), self.axes.n_action))
+        k, i = table.select_many(
+            steps, states, actions, rule=rule, allowed=allowed, core=core, ties=TIES[self.ties]
+        )
+        if k >= 0:
+            raise self.problem.bad_point(int(steps[k]), i, states[k])
+        return actions
 
     def _prepare_episodes(self, n: int) -> int:
         """Do the split or the restart that is due. Return how many episodes to play next.

@@ -26,6 +26,7 @@ from zooming.agents.base.status import warn_of_clipping
 from zooming.agents.tables.q_learner import QLearner, is_vector
 from zooming.agents.training.history import History, RunArrays
 from zooming.agents.training.many import accepts
+from zooming.agents.training.vector import VectorRun, check_vector
 from zooming.agents.warm.warm_start import Guided
 from zooming.envs.compiled import CompiledEnv, find_compiled, find_fusible
 from zooming.errors import ConfigurationError
@@ -263,6 +264,7 @@ def learn(
     agent: Agent,
     episodes: int,
     *,
+    env: Any = None,
     progress_bar: bool,
     driver: str,
     checkpoints: Iterable[int],
@@ -272,7 +274,11 @@ def learn(
     if driver not in DRIVERS:
         raise ConfigurationError(f"driver={driver!r}: choose one of {DRIVERS}")
     episodes = check_int(episodes, "episodes", 0)
-    if agent.env is None:
+    if env is not None:
+        if driver == "fused":
+            raise ConfigurationError('driver="fused" plays no vector environment; leave it out')
+        check_vector(agent, env)
+    elif agent.env is None:
         raise ConfigurationError(
             f"this agent was loaded without its environment ({agent.env_name}); give it: "
             "zooming.load(path, env=env)"
@@ -282,6 +288,8 @@ def learn(
             "learn() of this agent is running already, in this thread (a callback called it) or in "
             "another one; call it after the run"
         )
+    if env is not None:
+        return _learn_vector(agent, env, episodes, progress_bar, checkpoints, callback)
     env = find_fusible(agent.env)
     can_fuse = env is not None and isinstance(agent, Compiled) and agent.axes.are_plain
     if driver == "fused" and not can_fuse:
@@ -311,6 +319,36 @@ def learn(
                 # A copy of the generator: callbacks cannot change the next episode.
                 inner.np_random = twin
                 pauses.take()
+    history = pauses.final_history()
+    agent.run.latest = None
+    return history
+
+
+def _learn_vector(
+    agent: Agent,
+    env: Any,
+    episodes: int,
+    progress_bar: bool,
+    checkpoints: Iterable[int],
+    callback: Callback | Iterable[Callback] | None,
+) -> History:
+    """Play episodes side by side on a vector environment and return their history."""
+    pauses = Pauses(agent, episodes, checkpoints, callback)
+    if not episodes:
+        return pauses.final_history()
+    agent.run.latest, agent.run.learner = pauses, threading.get_ident()
+    agent.drop_paused()
+    run = VectorRun(agent, env, episodes, pauses.log)
+    try:
+        with _progress(agent, episodes, progress_bar) as advance:
+            while pauses.n_done < episodes and not pauses.is_stopped:
+                run.play(pauses.next_pause(), advance)
+                if pauses.callbacks or pauses.stops:
+                    pauses.take()
+                _stop_if_asked(agent)
+    finally:
+        run.close()
+        agent.run.learner = 0
     history = pauses.final_history()
     agent.run.latest = None
     return history

@@ -181,7 +181,7 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
         write_feasible(t.rows, core, t.axes, row, rule, allowed, t.low, t.high, action)
         return FINE, row
 
-    def choose_many(handle, core, steps, points, rule, actions):
+    def choose_many(handle, core, steps, points, ties, rule, actions):
         """Write the action of the best ball for each (step, point).
 
         Return (k, i) if coordinate i of point k is bad, else (-1, -1).
@@ -191,7 +191,7 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
             bad = read(t, points[k])
             if bad >= 0:
                 return k, bad
-            row, _ = best_row(t, core, steps[k], EITHER)
+            row, _ = best_row(t, core, steps[k], ties)
             play_action(t.rows, core, t.axes, row, rule, t.low, t.high, actions[k])
         return -1, -1
 

@@ -46,6 +46,12 @@ def begin_episode(core):
     return of the planner's last episode is counted first: a new plan is due if it disappoints.
     """
     count_return(core)
+    draw_boldness(core)
+
+
+@jit_kernel
+def draw_boldness(core):
+    """Draw the weight of the bonus in an episode, and whether it explores."""
     mean = (FULL / max(FULL, core[0]["n_episodes"])) ** FADING
     core[0]["boldness"] = 2.0 * mean * draw_share(core)
     is_drawn = draw_share(core) * np.sqrt(core[0]["n_episodes"] + 1.0) < EXPLORING
@@ -81,6 +87,32 @@ def act_at(handle, step, state, allowed, unit_action):
     """Call `act` with the arrays of a handle."""
     core, _, grid, plan, _ = cells_at(handle)
     act(core, grid, plan, step, state, allowed, unit_action)
+
+
+@jit_kernel
+def explore_at(handle, core, step, state, allowed, unit_action):
+    """Write an action for learning and return its cell. Draw from `core`; count nothing."""
+    _, _, grid, plan, _ = cells_at(handle)
+    return choose(core, grid, plan, step, state, core[0]["boldness"], allowed, unit_action)
+
+
+@jit_kernel
+def explore_many(handle, core, steps, observations, actions):
+    """Write an action for learning for each (step, observation), each with a weight of its own.
+
+    Return (k, i) if coordinate i of observation k is bad, else (-1, -1). Draw from `core`.
+    """
+    _, _, grid, plan, axes = cells_at(handle)
+    state, unit = np.empty(core[0]["n_state"]), np.empty(core[0]["n_action"])
+    everything = np.empty((0, FIRST_VALUE))
+    for k in range(steps.shape[0]):
+        bad = to_unit(axes, 0, observations[k], state)
+        if bad >= 0:
+            return k, bad
+        draw_boldness(core)
+        choose(core, grid, plan, steps[k], state, core[0]["boldness"], everything, unit)
+        write_action(axes, core[0]["n_state"], unit, actions[k])
+    return -1, -1
 
 
 @jit_kernel

@@ -252,6 +252,8 @@ class SinglePartitionQ(QLearner):
         """
         return cls(env, bonus=bonus, cap="horizon", action="uniform", published=True, **options)
 
+    interleaves = False  # the table counts the return of its current episode
+
     @property
     def learned(self) -> Any:
         return self.table.best()

@@ -81,6 +81,8 @@ class Rival(Agent):
     `_learn` and `_policy`.
     """
 
+    interleaves = False
+
     def update(
         self,
         step: int,

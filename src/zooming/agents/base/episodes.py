@@ -1,0 +1,231 @@
+"""Episodes of one agent, any number of which may be open at a time.
+
+What an agent has learned is a function of the sequence of `begin`, `update` and `abandon` over all
+of its episodes. `act` changes nothing: its random numbers come from the seed of the agent, the
+number of the episode and the step. So the same updates in the same order give the same agent, to
+the last bit, whoever makes them.
+"""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zooming.agents.base.seeds import derive_seed
+from zooming.errors import ConfigurationError
+from zooming.spaces.masks import has_mask
+
+if TYPE_CHECKING:
+    from zooming.agents.base.agent import Agent
+
+_MASK, _GOLD = 2**64 - 1, 0x9E3779B97F4A7C15
+
+
+def mix(z: int) -> int:
+    """Return 64 random bits, a function of 64 bits (SplitMix64)."""
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+def episode_seed(seed: int, number: int) -> int:
+    """Return the seed of episode `number` of an agent with this seed."""
+    return mix((derive_seed(seed, "episodes") + number * _GOLD) & _MASK)
+
+
+@dataclass
+class Play:
+    """How an episode is played, fixed when it begins.
+
+    `seed` and `drawn` are JSON values: they are enough to continue the episode. `kept` holds the
+    plan that the episode began with, as long as the process lives.
+    """
+
+    seed: int
+    drawn: dict[str, Any] = field(default_factory=dict)
+    kept: Any = None
+    explored = False  # whether the last action was not the best one by the agent's own estimate
+
+    def random_at(self, step: int) -> np.uint64:
+        """Return the state of the generator for the action of a step."""
+        return np.uint64(mix((self.seed + (step + 1) * _GOLD) & _MASK))
+
+
+class Episode:
+    """One episode of an agent, see `Agent.begin`. Any number may be open at a time.
+
+    Attributes
+    ----------
+    number : int
+        Number of the episode, from 0, in the order of `begin`.
+    step : int
+        The step of the next action, from 0.
+    total : float
+        The rewards so far.
+    is_over : bool
+        Whether the episode has ended or was abandoned.
+    """
+
+    def __init__(self, agent: Agent, number: int, play: Play) -> None:
+        self.agent, self.number, self.play = agent, number, play
+        self.step, self.total, self.is_over = 0, 0.0, False
+        self._waiting: list[tuple[int, Any, Any]] = []  # (step, observation, action) to be updated
+
+    def act(self, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        """Return the action to play at this step, and go on to the next one. Nothing is learned.
+
+        Parameters
+        ----------
+        observation : Any
+            The observation of the environment.
+        info : dict, optional
+            Info of the observation, see `Agent.act`.
+        """
+        if self.is_over or self.step >= self.agent.horizon:
+            raise self._refuse("act")
+        action = act_in(self.agent, self.play, self.step, observation, info)
+        kept = copy.deepcopy(observation), copy.deepcopy(action)  # callers may fill them anew
+        self._waiting.append((self.step, *kept))
+        self.step += 1
+        return action
+
+    def update(
+        self,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        truncated: bool = False,
+        *,
+        action: Any = None,
+        next_info: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Learn from the first action that has no update yet.
+
+        Parameters
+        ----------
+        reward, next_observation, terminated, next_info
+            See `Agent.update`.
+        truncated : bool, default False
+            Whether the episode was cut off: it is over, but the next state has a value.
+        action : Any, optional
+            The action that was played, if it is another one than `act` returned.
+        """
+        if self.is_over or not self._waiting:
+            raise self._refuse("update")
+        step, observation, played = self._waiting[0]
+        played = played if action is None else action
+        learn_in(
+            self.agent, self.play, step, observation, played, reward, next_observation,
+            terminated, next_info,
+        )  # fmt: skip
+        del self._waiting[0]
+        self.total += float(reward)
+        if terminated or truncated or step + 1 == self.agent.horizon:
+            self._end(self.total)
+
+    def abandon(self) -> None:
+        """End the episode. What was learned stays, and its return is not counted."""
+        self._end(None)
+
+    def _end(self, total: float | None) -> None:
+        if not self.is_over:
+            self.is_over = True
+            end(self.agent, self.play, total)
+
+    def _refuse(self, call: str) -> ConfigurationError:
+        where = f"{self.agent.env_name}: {call} in episode {self.number}"
+        if self.is_over:
+            return ConfigurationError(f"{where}, which is over; agent.begin() begins another one")
+        if call == "act":
+            return ConfigurationError(
+                f"{where}, of which all {self.agent.horizon} steps were played; call update, or "
+                "abandon()"
+            )
+        return ConfigurationError(f"{where}, but no action waits for its update; call act first")
+
+    def __repr__(self) -> str:
+        state = "over" if self.is_over else f"at step {self.step} of {self.agent.horizon}"
+        return f"Episode({self.number} of {self.agent.env_name}, {state})"
+
+
+# --- the steps of an episode, for `Episode` and for those who keep their own ----------------------
+
+
+def begin(agent: Agent, play: Play | None = None) -> tuple[int, Play]:
+    """Begin an episode. Return its number, and how it is played: as `play` says, or drawn."""
+    run = agent.run
+    with run.lock:
+        if not agent.interleaves and run.open_play is not None and run.open_play() is not None:
+            raise ConfigurationError(
+                f"{type(agent).__name__} plays one episode at a time; end the open one first, by "
+                "its last update or by abandon()"
+            )
+        if play is None:
+            play = draw(agent, prepares=True)
+        elif not play.drawn.get("rule"):
+            agent.prepare_play()
+        if not play.drawn.get("rule"):
+            agent.count_play(play)
+        number, run.n_begun = run.n_begun, run.n_begun + 1
+        run.open_play = weakref.ref(play)
+    return number, play
+
+
+def draw(agent: Agent, *, prepares: bool = False, number: int | None = None) -> Play:
+    """Draw how the next episode is played. The agent changes only if it `prepares`."""
+    play = Play(episode_seed(agent.seed, agent.run.n_begun if number is None else number))
+    if agent.is_guided:
+        play.drawn["rule"] = agent.guide.ledger.plays_rule()
+    if not play.drawn.get("rule"):
+        if prepares:
+            agent.prepare_play()
+        play.drawn |= agent.draw_play(play)
+    return play
+
+
+def act_in(
+    agent: Agent, play: Play, step: int, observation: Any, info: Mapping[str, Any] | None
+) -> Any:
+    """Return the action for a step of an episode. The agent does not change."""
+    with agent.run.lock:
+        if play.drawn.get("rule"):
+            return agent.guide.rule_action(step, observation, info)
+        return agent.act_play(play, step, observation, info if info and has_mask(info) else None)
+
+
+def learn_in(
+    agent: Agent,
+    play: Play,
+    step: int,
+    observation: Any,
+    action: Any,
+    reward: float,
+    next_observation: Any,
+    terminated: bool,
+    next_info: Mapping[str, Any] | None,
+) -> None:
+    """Learn from a step of an episode. The steps may come in any order."""
+    transition = (step, observation, action, reward, next_observation, bool(terminated))
+    masks: dict[str, Any] = {"next_info": next_info} if next_info and has_mask(next_info) else {}
+    with agent.run.lock:
+        if play.drawn.get("rule"):
+            agent.update_and_count(transition, masks)
+        else:
+            agent.update_play(play, transition, masks)
+
+
+def end(agent: Agent, play: Play, total: float | None) -> None:
+    """End an episode with this return, or without one that counts."""
+    with agent.run.lock:
+        agent.run.open_play = None
+        if total is None:
+            return
+        if "rule" in play.drawn and agent.guide is not None:
+            agent.guide.ledger.credit(total, play.drawn["rule"])
+        if not play.drawn.get("rule"):
+            agent.end_play(play, total)

@@ -1,0 +1,347 @@
+"""Many episodes at once: `agent.begin`, and what a sequence of updates decides."""
+
+import json
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from helpers import AGENTS, KINDS, Drift, knowledge
+from zooming.agents.auto.portfolio import LEFT, PLAYER
+from zooming.agents.base import episodes
+from zooming.lab.relatives.single_partition_q import SinglePartitionQ
+
+pytestmark = pytest.mark.kernels
+
+
+def oil(**options):
+    return gym.make("zooming/Oil-v0", noise=0.05, **options)
+
+
+def pair(env, seed=0):
+    return zooming.Portfolio(
+        [zooming.NetQ(env, spacing=0.3, seed=1), zooming.AdaptiveQ(env, seed=2)], seed=seed
+    )
+
+
+ALL = {**AGENTS, "Portfolio": pair}
+if "Planner" in AGENTS:
+    ALL |= {"Auto": zooming.Auto, "TreeQ": zooming.TreeQ}
+
+
+def shuffled(agent, n_episodes, side_by_side, acts=None, seed=0):
+    """Play episodes side by side in a random order. Return the calls that were made.
+
+    With `acts`, repeat these calls without `act`.
+    """
+    rng, found, open_ones = np.random.default_rng(seed), [], {}
+    if acts is not None:
+        for number, call in acts:
+            if call is None:
+                _, open_ones[number] = episodes.begin(agent)
+            elif isinstance(call, tuple):
+                episodes.learn_in(agent, open_ones[number], *call, None)
+            else:
+                episodes.end(agent, open_ones[number], call)
+        return acts
+    states = {}
+    while n_episodes or open_ones:
+        if n_episodes and len(open_ones) < side_by_side:
+            episode = agent.begin()
+            open_ones[episode.number], states[episode.number] = episode, rng.random(1)
+            found.append((episode.number, None))
+            n_episodes -= 1
+            continue
+        number = int(rng.choice(list(open_ones)))
+        episode, state = open_ones[number], states[number]
+        step, action, after, reward = episode.step, episode.act(state), rng.random(1), rng.random()
+        is_over = rng.random() < 0.1
+        episode.update(reward, after, is_over)
+        found.append((number, (step, state, action, reward, after, is_over)))
+        states[number] = after
+        if episode.is_over:
+            found.append((number, episode.total))
+            del open_ones[number]
+    return found
+
+
+@pytest.mark.parametrize("name", list(ALL))
+def test_the_same_updates_in_the_same_order_give_the_same_bits(name):
+    played, told = (ALL[name](oil(), seed=3) for _ in range(2))
+    calls = shuffled(played, 30, 7)
+    shuffled(told, 0, 0, calls)
+    assert knowledge(played) == knowledge(told)
+    one, other = played.begin(), told.begin()
+    for step in range(5):
+        assert np.array_equal(one.act([0.1 * step]), other.act([0.1 * step]))
+
+
+@pytest.mark.parametrize("name", list(ALL))
+def test_act_changes_nothing_and_repeats(name):
+    agent = ALL[name](oil(), seed=3)
+    shuffled(agent, 10, 3)
+    episode, before = agent.begin(), knowledge(agent)
+    actions = [episodes.act_in(agent, episode.play, 0, [0.4], None) for _ in range(3)]
+    batch = agent.act_batch(np.arange(5), np.full((5, 1), 0.4))
+    assert np.array_equal(agent.act_batch(np.arange(5), np.full((5, 1), 0.4)), batch) or (
+        name == "Random"
+    )
+    assert all(np.array_equal(one, actions[0]) for one in actions)
+    assert knowledge(agent) == before
+    assert batch.shape == (5, 1)
+
+
+@pytest.mark.parametrize("name", list(ALL))
+def test_a_loaded_agent_begins_the_same_episodes(name, tmp_path):
+    agent = ALL[name](oil(), seed=3)
+    shuffled(agent, 12, 4)
+    agent.save(tmp_path / "agent.zoom")
+    loaded = zooming.load(tmp_path / "agent.zoom")
+    assert shuffled(agent, 12, 4, seed=1) == shuffled(loaded, 12, 4, seed=1)
+    assert knowledge(agent) == knowledge(loaded)
+
+
+def test_how_an_episode_is_played_can_be_written_down():
+    agent = ALL["Portfolio"](oil(), seed=3)
+    shuffled(agent, 20, 4)
+    episode = agent.begin()
+    again = episodes.Play(**json.loads(json.dumps([episode.play.seed, episode.play.drawn])) and {
+        "seed": episode.play.seed, "drawn": json.loads(json.dumps(episode.play.drawn)),
+    })  # fmt: skip
+    for step in range(5):
+        assert episode.act([0.3]) == episodes.act_in(agent, again, step, [0.3], None)
+
+
+@pytest.mark.skipif("Planner" not in AGENTS, reason="without compilation, a plan takes seconds")
+def test_a_plan_changes_between_episodes_and_not_within():
+    agent = zooming.Planner(oil(), seed=0)
+    shuffled(agent, 30, 1)
+    old = agent.begin()
+    before = [
+        episodes.act_in(agent, old.play, step, [0.1 * step], None).tolist() for step in range(5)
+    ]
+    n_plans = agent.status()["plans"]
+    shuffled(agent, 60, 5, seed=1)
+    assert agent.status()["plans"] > n_plans
+    now = agent.begin()
+    after = [
+        episodes.act_in(agent, now.play, step, [0.1 * step], None).tolist() for step in range(5)
+    ]
+    assert before != after
+    assert before == [old.act([0.1 * step]).tolist() for step in range(5)]
+
+
+def test_returns_are_credited_to_the_agent_that_played():
+    agent = pair(oil())
+    shuffled(agent, 40, 1)
+    counts = agent.choice.numbers[:, 0].copy()
+    one, agent.counts[LEFT] = agent.begin(), 1
+    agent.counts[PLAYER] = 1 - one.play.drawn["player"]
+    other = agent.begin()
+    assert other.play.drawn["player"] != one.play.drawn["player"]
+    for episode in (one, other, one, other):
+        episode.act([0.5])
+        episode.update(0.5, [0.5])
+    other.act([0.5])
+    other.update(0.5, [0.5], terminated=True)
+    counts[other.play.drawn["player"]] += 1
+    assert agent.choice.numbers[:, 0].tolist() == counts.tolist()
+    one.abandon()
+    assert agent.choice.numbers[:, 0].tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_calls_that_do_not_fit_are_refused_by_name(name):
+    agent = AGENTS[name](oil(), seed=0)
+    episode = agent.begin()
+    with pytest.raises(zooming.ConfigurationError, match=r"no action waits .*; call act first"):
+        episode.update(0.5, [0.5])
+    for _ in range(5):
+        episode.act([0.5])
+    with pytest.raises(zooming.ConfigurationError, match="all 5 steps were played; call update"):
+        episode.act([0.5])
+    before = knowledge(agent)
+    with pytest.raises(zooming.TransitionError, match=r"next state\[0\] = 7"):
+        episode.update(0.5, [7.0])
+    assert knowledge(agent) == before
+    for _ in range(5):
+        episode.update(0.5, [0.5])
+    assert (agent.n_episodes, episode.total, episode.is_over) == (1, 2.5, True)
+    with pytest.raises(zooming.ConfigurationError, match=r"which is over; agent.begin\(\)"):
+        episode.act([0.5])
+    with pytest.raises(zooming.TransitionError, match=r"state\[0\] = nan"):
+        agent.begin().act([np.nan])
+
+
+def test_the_action_that_was_played_is_learned():
+    agent = zooming.AdaptiveQ(oil(), seed=0)
+    for _ in range(20):
+        episode = agent.begin()
+        episode.act([0.5])
+        episode.update(0.5, [0.5], action=[0.9])
+    assert agent.visits(0, [0.5], [0.9]) > agent.visits(0, [0.5], [0.1])
+
+
+def test_arrays_that_are_filled_anew_are_copied():
+    agent, state = zooming.AdaptiveQ(oil(), seed=0), np.array([0.1])
+    for _ in range(30):
+        episode = agent.begin()
+        episode.act(state)
+        state[:] = 0.9
+        episode.update(0.5, state)
+        state[:] = 0.1
+    assert agent.visits(0, [0.1], [0.5]) > agent.visits(0, [0.9], [0.5])
+
+
+def test_an_agent_that_plays_one_episode_at_a_time_says_so():
+    agent = SinglePartitionQ(oil(), seed=0)
+    episode = agent.begin()
+    with pytest.raises(zooming.ConfigurationError, match="SinglePartitionQ plays one episode at"):
+        agent.begin()
+    episode.abandon()
+    agent.begin()
+
+
+def test_a_rule_guides_episodes_until_it_is_let_go():
+    agent = zooming.AdaptiveQ(oil(), seed=0)
+    agent.warm_start(lambda step, state: [0.25], episodes=40)
+    episode = agent.begin()
+    assert episode.play.drawn["rule"]
+    n = agent.guide.ledger.n_returns
+    for _ in range(5):
+        assert episode.act([0.5]) == [0.25]
+        episode.update(0.5, [0.5])
+    assert agent.guide.ledger.n_returns == n + 1
+
+
+def test_a_class_of_ones_own_plays_many_episodes():
+    class Middle(zooming.Agent):
+        def act(self, step, observation, *, info=None):
+            return self.axes.shaped_action(self.greedy(step, observation))
+
+        def update(self, *transition, **info):
+            pass
+
+        def greedy(self, step, state):
+            return np.array([0.5])
+
+    agent = Middle(oil(), seed=0)
+    shuffled(agent, 6, 3)
+    assert agent.n_episodes == 6
+
+
+# --- vector environments --------------------------------------------------------------------------
+
+AMBULANCE = "zooming/Ambulance-v0"
+
+
+def envs(mode=gym.vector.AutoresetMode.NEXT_STEP, name=AMBULANCE, n=4, how="sync", **options):
+    kept = {} if mode is None else {"vector_kwargs": {"autoreset_mode": mode}}
+    return gym.make_vec(name, num_envs=n, vectorization_mode=how, **kept, **options)
+
+
+@pytest.mark.parametrize("name", ["AdaptiveQ", "Portfolio", "Auto", "MetricQ", "Median"])
+@pytest.mark.parametrize("mode", gym.vector.AutoresetMode)
+def test_a_vector_environment_makes_the_updates_that_can_be_made_by_hand(name, mode, monkeypatch):
+    if name not in ALL:
+        pytest.skip("without compilation, a plan takes seconds")
+    vector, hand = (ALL[name](gym.make(AMBULANCE), seed=3) for _ in range(2))
+    calls, learn, begin, end = [], episodes.learn_in, episodes.begin, episodes.end
+    numbers = {}
+
+    def begins(agent):
+        number, play = begin(agent)
+        numbers[id(play)] = number, play
+        calls.append((number, None))
+        return number, play
+
+    def learns(agent, play, *call):
+        calls.append((numbers[id(play)][0], call[:-1]))
+        learn(agent, play, *call)
+
+    def ends(agent, play, total):
+        calls.append((numbers[id(play)][0], total))
+        end(agent, play, total)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(episodes, "begin", begins)
+        patch.setattr(episodes, "learn_in", learns)
+        patch.setattr(episodes, "end", ends)
+        history = vector.learn(30, env=envs(mode))
+    assert len(history) == vector.n_episodes == 30
+    assert history.n_steps.tolist() == [5] * 30
+    shuffled(hand, 0, 0, calls)
+    assert knowledge(vector) == knowledge(hand)
+
+
+@pytest.mark.parametrize("name", ["AdaptiveQ", "Portfolio"])
+@pytest.mark.process
+def test_synchronous_and_asynchronous_environments_give_the_same_run(name):
+    found = []
+    for how in ("sync", "async"):
+        env = envs(how=how)
+        agent = ALL[name](gym.make(AMBULANCE), seed=3)
+        found.append((agent.learn(20, env=env).returns.tolist(), knowledge(agent)))
+        env.close()
+    assert found[0] == found[1]
+
+
+def test_episodes_that_end_early_or_are_cut_by_the_horizon_begin_anew():
+    agent = zooming.AdaptiveQ(gym.make(AMBULANCE), horizon=3, seed=0)
+    for mode in gym.vector.AutoresetMode:
+        history = agent.learn(10, env=envs(mode))
+        assert history.n_steps.tolist() == [3] * 10
+    assert agent.n_episodes == 30
+    assert agent.run.was_cut
+
+
+class Ends(Drift):
+    """Some episodes end early, and the info of each state allows half of the actions."""
+
+    def step(self, action):
+        assert (action >= self.low - 1e-12).all()
+        state, reward, is_over, *_ = super().step(action)
+        return state, reward, bool(is_over or state[0] > 0.6), False, self.info()
+
+    def reset(self, **options):
+        return super().reset(**options)[0], self.info()
+
+    def info(self):
+        self.low = np.full(2, 0.5 * (self.state[1] > 0.5))
+        return {"action_low": self.low}
+
+
+@pytest.mark.parametrize("mode", gym.vector.AutoresetMode)
+def test_masks_and_early_ends_of_each_environment_are_kept_apart(mode):
+    env = gym.vector.SyncVectorEnv([Ends] * 3, autoreset_mode=mode, copy=False)
+    agent = zooming.AdaptiveQ(Ends(), horizon=3, seed=0)
+    history = agent.learn(40, env=env)
+    assert set(history.n_steps.tolist()) == {1, 2, 3}
+    assert agent.n_episodes == 40
+
+
+def test_a_callback_ends_a_vector_run_and_sees_every_episode():
+    agent, seen = zooming.AdaptiveQ(gym.make(AMBULANCE), seed=0), []
+
+    def count(agent, history):
+        seen.append(len(history))
+        return len(history) < 9
+
+    assert len(agent.learn(30, env=envs(), callback=count)) == 9
+    assert seen == list(range(1, 10))
+
+
+def test_what_is_no_vector_environment_is_refused_by_name():
+    agent = zooming.AdaptiveQ(gym.make(AMBULANCE), seed=0)
+    for env, message in (
+        (gym.make(AMBULANCE), r"takes a vector environment, gymnasium.make_vec"),
+        (envs(name="zooming/Pricing-v0"), r"the observation space of the vector environment"),
+    ):
+        with pytest.raises(zooming.ConfigurationError, match=message):
+            agent.learn(3, env=env)
+    with pytest.raises(zooming.ConfigurationError, match="plays no vector environment"):
+        agent.learn(3, env=envs(), driver="fused")
+    with pytest.raises(zooming.ConfigurationError, match="one episode at a time, and the vector"):
+        SinglePartitionQ(gym.make(AMBULANCE), seed=0).learn(3, env=envs())
+    assert agent.n_episodes == 0
