@@ -65,7 +65,6 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
         (["run", "CartPole-v1", "--out", "OUT", "--agents", "median"], "median on CartPole-v1: "),
         ([*TUNE, "--agents", "random"], "random has no option 'bonus'"),
         ([*TUNE, "--agents", "net-q,auto"], "zooming: auto has nothing to tune: it has no bonus"),
-        ([*TUNE, "--method", "anneal"], "zooming: --method anneal: choose one of grid, optuna"),
         ([*TUNE, "--values"], "zooming: --values nothing: give at least one number"),
         ([*TUNE, "--values", "nan"], "zooming: --values nan: give at least one number"),
         ([*TUNE, "--values", "0.1,,1"], "zooming: --values 0.1,,1: '' is not a number"),

@@ -150,7 +150,8 @@ def test_an_installed_module_is_tuned(shop, monkeypatch):
     )
     (found,) = json.loads((shop / "tuning" / "tuned.json").read_text())
     assert found["problem"] == "shop:Shop-v0:price=0.4"
-    (problem,) = collect(shop / "tuning")["problems"]
+    (study,) = (shop / "tuning" / "evaluation").iterdir()
+    (problem,) = collect(study)["problems"]
     assert [replay["name"] for replay in problem["replays"]] == [
         f"adaptive-q:bonus={found['value']}"
     ]
@@ -192,10 +193,9 @@ def test_a_problem_made_by_hand_is_imported_too(shop):
             r"registers nothing\)"),
         ("classy:Shop", "class Shop: pass", r"add gymnasium.register\('Shop-v0', "
             r"entry_point=Shop\)"),
-        ("broken:X", "\nraise OSError('no\\nnet')", r"'broken' cannot be imported: OSError: no "
-            r"net \(.*broken.py, line 2\)"),
+        ("broken:X", "\nraise OSError('no net')", r"'broken' cannot be imported: OSError: no net"),
         ("lacks:X", "import nonesuch", r"'lacks' cannot be imported: ModuleNotFoundError: "
-            r".*'nonesuch' \(.*lacks.py, line 1\)"),
+            r".*'nonesuch'"),
         ("quits:X", "raise SystemExit(3)", r"'quits' cannot be imported: SystemExit: 3"),
         ("garbled:X", "\ndef (", r"'garbled' cannot be imported: SyntaxError: invalid syntax "
             r"\(.*garbled.py, line 2\)"),
@@ -304,18 +304,3 @@ def test_only_modules_that_are_not_installed_are_brought_to_other_machines(shop)
         shop / "shop.py",
         shop / "package",
     ]
-
-
-def test_an_id_that_a_file_of_this_folder_registers_is_proposed_with_its_module(shop):
-    """The file is read, not imported."""
-    (shop / "broken.py").write_text("def (")
-    (shop / "mentions.py").write_text("NAME = 'Shop-v0'")
-    with pytest.raises(zooming.ConfigurationError, match=r"did you mean 'shop:Shop-v0'\?"):
-        problem_named("Shop-v0")
-    (shop / "package").mkdir()
-    (shop / "package" / "__init__.py").write_text(
-        "from gymnasium.envs.registration import register\nregister(id='Hotel-v0')"
-    )
-    with pytest.raises(zooming.ConfigurationError, match=r"did you mean 'package:Hotel-v0'\?"):
-        problem_named("Hotel-v0")
-    assert not (shop / "trace").exists()

@@ -12,7 +12,7 @@ import pytest
 import helpers
 import zooming
 from helpers import Boxes
-from zooming import metrics, plots
+from zooming import plots
 from zooming.analysis.intervals import mean_interval
 from zooming.partitions.view import Partition
 from zooming.plots.curves import bin_edges
@@ -100,10 +100,6 @@ def test_a_slice_of_more_dimensions_draws_the_balls_it_cuts():
             {"at": {"state[0]": 0.5}},
             r"at: state\[0\] is one of the axes that are drawn; leave it out of at=",
         ),
-        (
-            {"value_names": {"state[0]": ["a"]}},
-            r"1 names for state\[0\], which has no values to name: it is an interval",
-        ),
     ):
         with pytest.raises(zooming.ConfigurationError, match=message):
             balls.plot(**options)
@@ -143,18 +139,13 @@ def test_a_policy_is_what_predict_says_at_each_step(agent, optimal):
     lines = {line.get_label(): line for line in ax.lines}
     for step in (0, 3):
         line, best = lines[f"step {step}"], lines[f"_optimal {step}"]
-        faint = ax.lines[ax.lines.index(line) - 1]
-        for x, y, weak in zip(line.get_xdata(), line.get_ydata(), faint.get_ydata(), strict=True):
-            (action,), _ = agent.predict([x], state=[step])
-            assert np.isnan(y) == (agent.visits(step, [x], [action]) < 10)
-            assert action in (y, weak)
+        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True):
+            assert agent.predict([x], state=[step])[0][0] == y
         assert best.get_ydata().tolist() == [optimal.action(step, [x])[0] for x in best.get_xdata()]
         assert tuple(best.get_color()) == tuple(line.get_color())
         assert (best.get_linestyle(), line.get_linestyle()) == ("--", "-")
-    assert np.isnan(
-        lines["step 0"].get_ydata()
-    ).any()  # episodes start at 0.5, so that few were near 0 or 1
-    assert texts(ax) == ["step 0", "step 3", "optimal", "under 10 visits", "no visits nearby"]
+    # Episodes start at 0.5, so that few were near 0 or 1.
+    assert texts(ax) == ["step 0", "step 3", "optimal", "no visits nearby"]
     assert ax.get_title() == "policy, 2 of 5 steps"
 
 
@@ -163,7 +154,7 @@ def test_steps_of_a_policy_have_lines_that_black_and_white_tells_apart(agent):
     assert len({lines[f"step {step}"].get_linestyle() for step in range(4)}) == 4
 
 
-def test_a_policy_of_a_rule_of_thumb_is_never_faint():
+def test_a_policy_of_a_rule_of_thumb_is_drawn():
     ax = plots.policy(zooming.NoMovement(gym.make("zooming/Ambulance-v0")), steps=[2], n=5)
     assert ax.lines[-1].get_ydata().tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
     assert texts(ax) == ["step 2"]
@@ -176,7 +167,7 @@ def test_a_policy_of_more_dimensions_is_a_slice_and_says_so():
     assert ax.get_title() == "policy at state[0] = 0.2, 6 of 40 steps"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("state[1]", "action[0]")
     steps = texts(ax)
-    assert steps == [*(f"step {step}" for step in (0, 8, 16, 23, 31, 39)), "under 10 visits"]
+    assert steps == [f"step {step}" for step in (0, 8, 16, 23, 31, 39)]
     for options, message in (
         ({"axes": (2, 0)}, "state axis from 0 to 1"),
         ({"at": [0.5]}, "one point of 2 numbers"),
@@ -233,10 +224,7 @@ def test_an_axis_without_weight_or_with_one_value_is_cut_and_not_drawn():
     ax = agent.partition(0).plot(axes=None)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("state[1][1]", 'action["gas"][0]')
     assert ax.get_title().endswith('cut at state[0] = 0, state[1][0] = 0.5,\naction["gear"] = 2')
-    ax = agent.partition(0).plot(
-        axes=("state[1][1]", 'action["gear"]'), value_names={'action["gear"]': "abcd"}
-    )
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["a", "b", "c", "d"]
+    ax = agent.partition(0).plot(axes=("state[1][1]", 'action["gear"]'))
     assert ax.get_yticks().tolist() == [1, 2, 3, 4]
     for at, message in (
         ({'action["gear"]': 2.5}, "= 2.5 is not a whole number from 1 to 4"),
@@ -244,8 +232,6 @@ def test_an_axis_without_weight_or_with_one_value_is_cut_and_not_drawn():
     ):
         with pytest.raises(zooming.ConfigurationError, match=message):
             agent.partition(0).plot(at=at)
-    with pytest.raises(zooming.ConfigurationError, match=r"3 names for .*, which has 4 values"):
-        agent.partition(0).plot(value_names={'action["gear"]': "abc"})
     lines = plots.policy(agent)  # one state axis that matters
     assert [one.get_ylabel() for one in lines.ravel()] == ['action["gas"][0]', 'action["gear"]']
     assert lines[0, 0].get_title() == "policy at state[0] = 0, state[1][0] = 0.5"
@@ -322,13 +308,10 @@ def test_a_policy_over_two_states_is_a_map_for_each_step_and_action(two):
         states = np.array([[x, y] for y in places for x in places])
         played = two.predict(states, state=np.full(49, (0, 3)[step]))[0]
         assert drawn.ravel().tolist() == played[:, row].tolist()
-        veil = np.ma.getmaskarray(found[row, step].collections[1].get_array()).ravel()
-        visits = [two.visits((0, 3)[step], x, a) for x, a in zip(states, played, strict=True)]
-        assert veil.tolist() == [n >= 10 for n in visits]  # pale where it was hardly ever
     assert [one.get_title() for one in found[0]] == ["step 0", "step 3"]
     assert (found[1, 0].get_xlabel(), found[1, 0].get_ylabel()) == ("state[0]", "state[1]")
-    notes = "pale: under 10 visits; gray: no visits nearby"
-    assert found[0, 0].figure.get_suptitle() == f"policy, 2 of 5 steps; {notes}"
+    title = "policy, 2 of 5 steps; gray: no visits nearby"
+    assert found[0, 0].figure.get_suptitle() == title
     one = plots.policy(two, steps=[1], axes=("state[1]", "state[0]", "action[1]"), n=5)
     assert (one.get_xlabel(), one.get_ylabel()) == ("state[1]", "state[0]")
 
@@ -340,7 +323,7 @@ def test_a_map_is_drawn_on_the_axes_that_are_given(two):
     assert {one.figure for one in found.ravel()} == {figure}
     assert not places[0].axison
     assert (
-        found[1, 1].get_xlabel() == "state[0]\npale: under 10 visits; gray: no visits nearby"
+        found[1, 1].get_xlabel() == "state[0]\ngray: no visits nearby"
     )  # a given figure may have a title of its own
     own = plt.subplots(2, 1)[1]
     assert plots.policy(two, own, steps=[0], n=5).ravel().tolist() == own.tolist()
@@ -394,63 +377,21 @@ def test_a_map_over_the_optimum_has_a_row_of_it():
     assert drawn[4, 9] == optimal.action(0, [places[9], places[4]])[1]
 
 
-def test_discrete_states_have_a_dash_for_each_value_and_step():
-    agent = zooming.AdaptiveQ(Boxes(gym.spaces.Discrete(3), helpers.box((0, 1))), horizon=2, seed=0)
-    agent.update(0, 1, [0.9], 0.5, 0)
-    ax = plots.policy(agent)
-    played = [[agent.predict(x, state=[step])[0][0] for x in range(3)] for step in (0, 1)]
-    pale = [c for c in ax.collections if c.get_alpha() == 0.25]  # nothing has ten visits yet
-    for step, dashes in enumerate(pale):
-        segments = np.array(dashes.get_segments())
-        assert segments[:, :, 1] == pytest.approx(np.stack([played[step]] * 2, axis=1))
-        assert (
-            np.rint(segments[:, :, 0]) == np.arange(3)[:, None]
-        ).all()  # within the place of its state
-    assert len(pale) == 2
-    assert pale[0].get_segments()[0][1, 0] < pale[1].get_segments()[0][0, 0]  # side by side
-    assert ax.get_xlim() == (-0.5, 2.5)
-
-
-def test_a_map_of_discrete_states_and_actions_names_its_values():
+def test_a_map_of_discrete_states_and_actions_has_a_color_for_each_value():
     space, moves = gym.spaces.MultiDiscrete([3, 2]), gym.spaces.Discrete(2)
     agent = zooming.AdaptiveQ(Boxes(space, moves), horizon=1, seed=0)
     for _ in range(40):
         agent.update(0, [2, 1], 0, 0.0, [0, 0])
-    ax = plots.policy(agent, value_names={"action": ["stay", "go"], "state[1]": ["off", "on"]})
+    ax = plots.policy(agent)
     assert ax.collections[0].get_array().shape == (2, 3)
     assert np.asarray(ax.collections[0].get_array())[1, 2] == 1 == agent.predict([2, 1])[0]
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["off", "on"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["0", "1"]
     bar = ax.figure.axes[-1]
-    assert [label.get_text() for label in bar.get_yticklabels()] == ["stay", "go"]
+    assert [label.get_text() for label in bar.get_yticklabels()] == ["0", "1"]
     many = zooming.AdaptiveQ(Boxes(gym.spaces.Discrete(60), moves), horizon=1, seed=0)
     assert {
         line.get_drawstyle() for line in plots.policy(many).lines if len(line.get_xdata()) == 60
     } == {"steps-mid"}
-
-
-def test_a_policy_plays_what_is_feasible_where_info_says_so():
-    agent = zooming.AdaptiveQ(
-        Boxes(gym.spaces.Discrete(4), gym.spaces.Discrete(4)), horizon=1, seed=0
-    )
-    ax = plots.policy(
-        agent, info=lambda state: {"action_mask": (np.arange(4) == 3 - state).astype(np.int8)}
-    )
-    heights = [
-        segment[0][1] for one in ax.collections for segment in one.get_segments() if len(segment)
-    ]
-    assert [height for height in heights if np.isfinite(height)] == [3, 2, 1, 0]
-
-
-def test_the_points_of_a_metric_have_their_names():
-    words = metrics.Product(
-        metrics.Points(["cat", "dog"], lambda one, other: float(one != other)), metrics.Discrete()
-    )
-    pairs = metrics.Pairs(["cat", "dog"], 3, lambda one, other: float(one != other))
-    env = Boxes(gym.spaces.Discrete(2), gym.spaces.Discrete(3))
-    agents = [zooming.MetricQ(env, metric, horizon=1, seed=0) for metric in (words, pairs)]
-    for ax in map(plots.policy, agents):
-        assert [label.get_text() for label in ax.get_xticklabels()] == ["cat", "dog"]
-        assert [label.get_text() for label in ax.get_yticklabels()] == ["0", "1", "2"]
 
 
 # --- curves ---------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import words
 from zooming.agents.base import seeds
 from zooming.app import cli
 from zooming.lab.report import collect as findings
@@ -267,34 +266,6 @@ def test_an_agent_with_too_many_balls_is_not_replayed_and_others_are(tmp_path):
     assert problem["replays"][0]["frames"][-1] == 50
 
 
-def test_a_tuning_has_a_page_too(tmp_path):
-    out, problems = tmp_path / "tuning", ["oil-laplace-1", "ambulance-beta-1"]
-    arguments = [
-        *words("--agents adaptive-q --episodes 30 --seeds 2 --workers 1"),
-        "--evaluation-seeds",
-        "3",
-    ]
-    cli.main(["tune", *problems, *arguments, "--values", "0.1", "1.0", "--out", str(out)])
-    shown, tuned = collect(out)["problems"], json.loads((out / "tuned.json").read_text())
-    assert [problem["name"] for problem in shown] == problems  # in the order given
-    for problem, found in zip(shown, tuned, strict=True):
-        assert [tried["value"] for tried in problem["tried"]] == ["bonus=0.1", "bonus=1"]
-        assert [tried["mean_return"][0] for tried in problem["tried"]] == [
-            tried["mean_return"] for tried in found["tried"]
-        ]
-        assert [tried["is_best"] for tried in problem["tried"]] == [
-            value == found["value"] for value in (0.1, 1.0)
-        ]
-    tuned[0]["evaluation"]["agent"] = (
-        "adaptive-q:bonus=0.3"  # a later search found another value: its evaluation is the one
-    )
-    (out / "tuned.json").write_text(json.dumps(tuned))
-    assert [problem["name"] for problem in collect(out)["problems"]] == problems[1:]
-    (out / "tuned.json").write_text("{")
-    with pytest.raises(zooming.ConfigurationError, match=r"tuned\.json is damaged"):
-        collect(out)
-
-
 @pytest.mark.process
 def test_a_panel_of_memory_with_nothing_to_compare_is_left_out(opened, collected, tmp_path):
     data = copy.deepcopy(collected)
@@ -308,31 +279,6 @@ def test_a_panel_of_memory_with_nothing_to_compare_is_left_out(opened, collected
     assert len(page.evaluate("document.getElementById('memory').data")) == 3
     page.locator("#problem-choice").select_option("0")
     assert not page.locator("#memory-caption").is_visible()
-
-
-@pytest.mark.process
-def test_the_page_of_a_tuning_shows_what_was_tried(opened, collected, tmp_path):
-    data = copy.deepcopy(collected)
-    tried = {
-        "agent": EVIL,
-        "value": "bonus=0.5",
-        "mean_return": [4.5, 4.4, 4.6],
-        "n_seeds": 4,
-        "is_best": True,
-    }
-    data["problems"][0]["tried"] = [
-        tried,
-        {**tried, "value": "bonus=1", "mean_return": [4, 4, 4], "is_best": False},
-    ]
-    (tmp_path / "report.html").write_text(render_page(data))
-    page = opened(1280, 900, tmp_path)
-    rows = [row.split("\t") for row in page.locator("#tried tr").all_inner_texts()]
-    assert rows[1:] == [
-        [EVIL, "bonus=0.5", "4.5000 ± 0.1000", "4", "chosen"],
-        ["", "bonus=1", "4.0000", "4", ""],
-    ]
-    page.locator("#problem-choice").select_option(label="ambulance-beta-1")
-    assert not page.locator("#tuning").is_visible()
 
 
 @pytest.mark.process

@@ -139,23 +139,6 @@ def test_told_to_stop_it_keeps_what_is_done_and_says_how_to_continue(tmp_path):
 
 
 @pytest.mark.process
-def test_a_search_told_to_stop_says_how_to_continue(tmp_path):
-    arguments = [
-        *words("tune oil-laplace-1 --method optuna --values 0.01 5 --trials 500 --seeds"),
-        "5",
-    ]
-    process = command(tmp_path / "tuning", "--episodes", "20000", arguments=arguments)
-    while not (tmp_path / "tuning" / "tuning.sqlite").exists():
-        time.sleep(0.05)
-        assert process.poll() is None
-    time.sleep(1.0)
-    process.send_signal(signal.SIGTERM)
-    shown, _ = process.communicate(timeout=60)
-    assert process.returncode == 143
-    assert "To continue: zooming tune oil-laplace-1" in shown
-
-
-@pytest.mark.process
 def test_workers_end_when_their_parent_is_killed(tmp_path):
     process = command(tmp_path / "study", "--episodes", "50000", "--workers", "2")
     while not (workers := [pid for pid in children(process.pid) if is_worker(pid)]):
@@ -689,44 +672,7 @@ def test_the_grid_finds_the_value_with_the_largest_return_on_seeds_of_its_own(tm
     assert tuned(tmp_path / "tuning", values=values) == [ours, net]  # nothing is computed again
 
 
-def test_optuna_tunes_prunes_and_continues(tmp_path):
-    first = tuned(tmp_path / "tuning", method="optuna", values=(0.01, 5.0), trials=4, seeds=10)
-    more = tuned(tmp_path / "tuning", method="optuna", values=(0.01, 5.0), trials=8, seeds=10)
-    for few, many in zip(first, more, strict=True):
-        assert 0.01 <= many.value <= 5.0
-        assert many.tuning_return >= few.tuning_return
-        assert few.samples < many.samples <= 8 * 10 * 300 * 5
-    assert min(many.samples for many in more) < 8 * 10 * 300 * 5  # some trials were given up early
-    for many in more:
-        assert many.samples == sum(tried.n_seeds for tried in many.tried) * 300 * 5
-        assert many.tuning_return == max(
-            tried.mean_return for tried in many.tried if tried.n_seeds == 10
-        )
-        assert [tried.value for tried in many.tried] == sorted(tried.value for tried in many.tried)
-    other = tuned(tmp_path / "tuning", method="optuna", values=(6.0, 7.0), trials=2, seeds=10)
-    assert all(
-        6.0 <= found.value <= 7.0 for found in other
-    )  # another search does not take up this one's trials
-
-
-def test_a_search_in_two_parts_finds_what_one_in_one_part_finds(tmp_path):
-    options = {"agents": "net-q", "method": "optuna", "values": (0.01, 5.0), "seeds": 10}
-    tuned(tmp_path / "stopped", trials=3, **options)
-    assert tuned(tmp_path / "stopped", trials=6, **options) == tuned(
-        tmp_path / "not", trials=6, **options
-    )
-
-
-def test_a_damaged_search_is_refused_in_a_sentence(tmp_path):
-    (tmp_path / "tuning.sqlite").write_text(
-        "not a database, but long enough to look like one" * 100
-    )
-    with pytest.raises(zooming.ConfigurationError, match=r"tuning.sqlite is damaged"):
-        tuned(tmp_path, method="optuna", values=(0.1, 1.0), trials=2)
-
-
-@pytest.mark.parametrize("method", ["grid", "optuna"])
-def test_a_whole_number_can_be_tuned(tmp_path, method):
+def test_a_whole_number_can_be_tuned(tmp_path):
     agents, options = (
         [agent_named("adaptive-q")],
         {"episodes": 200, "seeds": 2, "evaluation_seeds": 2, "workers": 1},
@@ -738,8 +684,6 @@ def test_a_whole_number_can_be_tuned(tmp_path, method):
         tmp_path,
         option="max_balls",
         values=(20, 200),
-        method=method,
-        trials=3,
         **options,
     )
     assert type(found.value) is int
@@ -749,14 +693,10 @@ def test_a_whole_number_can_be_tuned(tmp_path, method):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "guess"}, "choose one of"),
         ({"values": ()}, "at least one number"),
         ({"values": (float("nan"),)}, "finite"),
-        ({"method": "optuna", "values": (0.5,)}, "two different"),
         ({"option": "bouns"}, "bouns"),
-        ({"option": "bouns", "method": "optuna", "values": (0.1, 1.0)}, "bouns"),
-        ({"episodes": 0, "method": "optuna", "values": (0.1, 1.0)}, "episodes=0"),
-        ({"trials": 0}, "trials=0"),
+        ({"episodes": 0}, "episodes=0"),
         ({"seeds": 0}, "seeds=0"),
     ],
 )

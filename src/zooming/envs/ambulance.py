@@ -238,8 +238,6 @@ class Ambulance(CompiledEnv):
                     clip_on=False,
                     label="call",
                 )
-        if scene.best_action is not None:
-            pens.mark(ax, "best", scene.best_action, np.full(len(scene.best_action), waiting))
         ax.set(xlim=(0, 1), ylim=(0, 2.1))
         ax.set_yticks([moving, waiting], ["before", "stations"])
         pens.legend(ax)

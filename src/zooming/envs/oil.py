@@ -177,7 +177,5 @@ class Oil(CompiledEnv):
             ax.annotate("", at(scene.action), at(scene.before), arrowprops=arrow)
             pens.mark(ax, "action", *at(scene.action))
         pens.mark(ax, "before" if scene.played else "now", *at(scene.before))
-        if scene.best_action is not None:
-            pens.mark(ax, "best", *at(scene.best_action))
         pens.legend(ax)
         return None

@@ -25,15 +25,12 @@ class Scene:
         The current state.
     played : list of (state, action, reward)
         One entry for each step so far.
-    best_action : array of float, optional
-        An optimal action of the last step, if known. Before the first step, that of the first.
     pens : module
         `zooming.plots.rendering`: marks, legend and colors in the style of all pictures.
     """
 
     state: Floats
     played: list[tuple[Floats, Floats, float]] = field(default_factory=list)
-    best_action: Floats | None = None
     pens: Any = None
 
     @property

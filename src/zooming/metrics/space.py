@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,8 +46,6 @@ class Balls:
         Names of the axes, the state's first.
     step : int
         The step, counted from 0.
-    value_names : dict
-        {axis: names} of the points along an axis, if the metric has names.
     paths : tuple of str
         Places of the axes in the spaces, such as "state[0]". Empty if these are the names.
 
@@ -73,7 +71,6 @@ class Balls:
     actions: Floats
     names: tuple[str, ...]
     step: int
-    value_names: Any = field(default_factory=dict)
     paths: tuple[str, ...] = ()
 
     def __len__(self) -> int:

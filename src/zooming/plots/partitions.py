@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,7 @@ from zooming.partitions.view import Partition
 from zooming.plots.look import TICKS, drawing
 from zooming.validation import Floats, count_noun
 
-ValueNames = Mapping[str, Sequence[Any]]
 MOST_TICKS = 12  # integers of an axis that are all labeled
-MOST_NAMES = 16  # named values of an axis; more would overlap
 WRAP = 52  # characters per line of a title
 
 
@@ -28,7 +26,6 @@ def partition(
     optimal: Optimal | None = None,
     axes: Sequence[int | str] | None = None,
     at: Any = None,
-    value_names: ValueNames | None = None,
     colorbar: bool = True,
     cmap: str = "viridis",
     limits: tuple[float, float] | None = None,
@@ -52,8 +49,6 @@ def partition(
     at : dict or point, optional
         Where to cut the other axes: {axis: value} for some of them, or a point of the space. By
         default at the center of the most visited ball.
-    value_names : dict, optional
-        {axis: names} with a label for each value of a discrete axis.
     colorbar : bool
         Whether to add a colorbar.
     cmap : str
@@ -66,8 +61,7 @@ def partition(
     Raises
     ------
     ConfigurationError
-        If `balls` is not a `Partition`, an axis is unknown, or the number of names differs from the
-        number of values.
+        If `balls` is not a `Partition`, or an axis is unknown.
 
     Examples
     --------
@@ -109,8 +103,8 @@ def partition(
         ax.set(xlim=(low[horizontal], high[horizontal]), ylim=(low[vertical], high[vertical]))
         ax.set(xlabel=axis_label(balls.names, horizontal), ylabel=axis_label(balls.names, vertical))
         view = balls.view()
-        set_ticks(ax.xaxis, view, horizontal, value_names)
-        set_ticks(ax.yaxis, view, vertical, value_names)
+        set_ticks(ax.xaxis, view, horizontal)
+        set_ticks(ax.yaxis, view, vertical)
         part = f", a slice through {int(shown.sum())}" if len(balls.names) > 2 else ""
         title = (
             f"step {balls.step}: {count_noun(len(balls), balls.noun)}"
@@ -161,39 +155,16 @@ def wrap(caption: str) -> list[str]:
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in found]
 
 
-def set_ticks(axis: Any, view: View, i: int, value_names: ValueNames | None) -> None:
-    """Set ticks on a discrete axis: integers, or the names of the values."""
-    names = names_of_values(view, i, value_names)
+def set_ticks(axis: Any, view: View, i: int) -> None:
+    """Set ticks at integers on a discrete axis."""
     if not view.is_whole[i]:
         return
-    low, n = int(view.low[i]), int(view.high[i] - view.low[i]) + 1
-    every = -(-n // (MOST_TICKS if names is None else MOST_NAMES))
-    if names is None and n > MOST_TICKS:
+    low, high = int(view.low[i]), int(view.high[i])
+    if high - low >= MOST_TICKS:
         axis.get_major_locator().set_params(nbins=8, integer=True)
         axis.set_major_formatter("{x:.0f}")
-        return
-    shown = range(0, n, every)
-    axis.set_ticks(
-        [low + k for k in shown], [str(low + k if names is None else names[k]) for k in shown]
-    )
-    is_long = names is not None and sum(len(str(names[k])) for k in shown) > 40
-    if is_long and axis.axis_name == "x":
-        axis.set_tick_params(rotation=45)
-
-
-def names_of_values(view: View, i: int, value_names: ValueNames | None) -> Sequence[Any] | None:
-    """Return the names of the values of an axis, or None if its values have no names."""
-    found = None
-    for axis, names in (value_names or {}).items():
-        k = view.index(axis, "value_names")
-        n = int(view.high[k] - view.low[k]) + 1 if view.is_whole[k] else 0
-        if len(names) != n:
-            kind = f"{n} values" if n else "no values to name: it is an interval"
-            raise ConfigurationError(
-                f"value_names: {len(names)} names for {view.names[k]}, which has {kind}"
-            )
-        found = names if k == i else found
-    return found
+    else:
+        axis.set_ticks(range(low, high + 1), list(map(str, range(low, high + 1))))
 
 
 def add_colorbar(drawn: Any, ax: Any, text: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,24 +17,14 @@ from zooming.kernels.boxes.layout import LOW, WIDTH
 from zooming.kernels.plans.layout import WEIGHT
 from zooming.partitions.cuts import Cut, View, most_visited, view_of
 from zooming.plots.look import COLORS, GRAY, LINES, drawing, panels
-from zooming.plots.partitions import (
-    ValueNames,
-    add_colorbar,
-    axis_label,
-    names_of_values,
-    set_ticks,
-    wrap,
-)
+from zooming.plots.partitions import add_colorbar, axis_label, set_ticks, wrap
 from zooming.validation import Floats, short_repr
 
 Limits = tuple[float, float] | Mapping[str, tuple[float, float]]
 MOST_STEPS_DRAWN = 6  # lines in one plot
 MOST_MAPS = 3  # steps of a policy drawn as maps
 MOST_ROWS = 4  # action axes drawn by default
-FEW_VISITS = 10  # actions of balls with fewer visits are drawn pale
-FAINT = 0.25  # opacity
 N_LINE, N_MAP, N_OPTIMAL = 201, 41, 15  # points along a continuous axis
-MOST_DASHES = 24  # values of a discrete axis drawn as dashes; more are drawn as a staircase
 MOST_VALUES = {1: 200, 2: 60}  # integers shown along an axis of lines, of maps
 
 
@@ -125,27 +115,6 @@ def default_state(agent: Any, step: int, states: View) -> Floats:
     return (
         states.middle() if found is None else states.values(np.clip(found, states.low, states.high))
     )
-
-
-def draw_dashes(
-    ax: Any, x: Floats, played: Floats, is_pale: NDArray[np.bool_], best: Floats | None,
-    shade: Any, name: str, k: int,
-    n: int, step: int,
-) -> None:  # fmt: skip
-    """Draw a dash at each value of a discrete axis. The dashes of n steps are side by side.
-
-    This call draws step number k of the n steps.
-    """
-    width = 0.84 / n
-    left = x - 0.42 + k * width
-    for shown, look in ((is_pale, {"alpha": FAINT}), (~is_pale, {"label": name})):
-        heights = np.where(shown, played, np.nan)
-        ax.hlines(
-            heights, left + 0.06 * width, left + 0.94 * width, color=shade, linewidth=3, **look
-        )
-    if best is not None:
-        marks = {"marker": "o", "markerfacecolor": "none", "markersize": 5, "linestyle": "none"}
-        ax.plot(left + width / 2, best, color=shade, label=f"_optimal {step}", **marks)
 
 
 NEAR = 0.05  # a visit is near a state if it is at most this share of each drawn axis away
@@ -254,25 +223,15 @@ class Shown:
     cut: Cut
     places: list[Floats]
     ends: list[tuple[float, float]]
-    info: Callable[[Any], Mapping[str, Any]] | None
 
     def __post_init__(self) -> None:
         space = self.agent.axes
         self.states = grid(self.cut, self.places)
-        one_each = [space.states.shaped(state) for state in self.states]
-        infos = None if self.info is None else [self.info(observation) for observation in one_each]
         steps = np.full(len(self.states), self.step)
-        played = self.agent.predict(space.states.shaped(self.states), state=steps, info=infos)[0]
+        played = self.agent.predict(space.states.shaped(self.states), state=steps)[0]
         self.actions = space.actions.batch(played, "action")[0]
         seen = have_visits(self.agent, self.step, self.cut, self.places, self.ends)
         self.is_seen = np.ones(len(self.states), bool) if seen is None else seen
-        self.is_pale = np.zeros(len(self.states), bool)
-        if type(self.agent).visits is not Agent.visits:
-            pairs = zip(one_each, self.actions, strict=True)
-            self.is_pale[:] = [
-                self.agent.visits(self.step, x, space.actions.shaped(a)) < FEW_VISITS
-                for x, a in pairs
-            ]
 
     def best(self, optimal: Optimal, states: Floats) -> Floats:
         """Return the optimal actions [n, n_action] in some states."""
@@ -291,7 +250,6 @@ class Picture:
     action_axes: list[int]  # numbered in the view
     drawn: list[Shown]
     ends: list[tuple[float, float]]
-    value_names: ValueNames
     optimal: Optimal | None
     horizon: int
 
@@ -322,7 +280,6 @@ class Picture:
 
         i, (left, right) = self.across[0], self.ends[0]
         is_whole, column = self.view.is_whole[i], action - self.n_state
-        has_dashes = is_whole and len(self.drawn[0].states) <= MOST_DASHES
         shades = mpl.colormaps["viridis"](
             np.linspace(0.0, 0.75, len(self.drawn))
         )  # steps have an order
@@ -334,11 +291,6 @@ class Picture:
                 drawn.states if is_whole else drawn.states[:: max(1, len(x) // 50)]
             )  # each optimal action takes a search
             best = None if self.optimal is None else drawn.best(self.optimal, few)[:, column]
-            if has_dashes:
-                draw_dashes(
-                    ax, x, played, drawn.is_pale, best, shade, name, k, len(self.drawn), drawn.step
-                )
-                continue
             if best is not None:
                 ax.plot(
                     few[:, i],
@@ -351,12 +303,7 @@ class Picture:
             # Dashed lines are reserved for the optimum, if it is drawn.
             look = {"color": shade, "linestyle": LINES[k % len(LINES)] if best is None else "-"}
             look["drawstyle"] = "steps-mid" if is_whole else "default"
-            pale = drawn.is_pale
-            near = (
-                pale | np.roll(pale, 1) | np.roll(pale, -1)
-            )  # so that the pale part joins the other
-            ax.plot(x, np.where(near, played, np.nan), alpha=FAINT, **look)
-            ax.plot(x, np.where(pale, np.nan, played), label=name, **look)
+            ax.plot(x, played, label=name, **look)
         beyond = 0.5 if is_whole else 0.0
         reach = left - beyond, right + beyond
         is_seen = np.any([drawn.is_seen for drawn in self.drawn], axis=0)
@@ -365,22 +312,12 @@ class Picture:
         margin = 0.02 * (high - low)  # keeps a line at the border visible
         ax.set(xlim=reach, ylim=(low - margin, high + margin))
         ax.set(xlabel=axis_label(self.view.names, i), ylabel=axis_label(self.view.names, action))
-        set_ticks(ax.xaxis, self.view, i, self.value_names)
-        set_ticks(ax.yaxis, self.view, action, self.value_names)
-        if has_dashes:
-            for border in np.arange(left + 0.5, right):
-                ax.axvline(border, color="0.9", linewidth=0.6, zorder=0)
+        set_ticks(ax.xaxis, self.view, i)
+        set_ticks(ax.yaxis, self.view, action)
         shown = ax.get_legend_handles_labels()
         handles = [one for one, label in zip(*shown, strict=True) if label != UNSEEN]
         if self.optimal is not None:
-            look = (
-                {"marker": "o", "markerfacecolor": "none", "linestyle": "none"}
-                if has_dashes
-                else {"linestyle": "--"}
-            )
-            handles += ax.plot([], [], color=GRAY, linewidth=0.9, label="optimal", **look)
-        if any(drawn.is_pale.any() for drawn in self.drawn):
-            handles += ax.plot([], [], color=GRAY, alpha=FAINT, label=f"under {FEW_VISITS} visits")
+            handles += ax.plot([], [], color=GRAY, linewidth=0.9, linestyle="--", label="optimal")
         handles += [one for one, label in zip(*shown, strict=True) if label == UNSEEN]
         ax.legend(
             handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5)
@@ -406,7 +343,6 @@ class Picture:
         kinds = ("learned",) if self.optimal is None else ("learned", "optimal")
         rows = [(action, kind) for action in self.action_axes for kind in kinds]
         found = panels(ax, len(rows), len(self.drawn))
-        is_pale = any(drawn.is_pale.any() for drawn in self.drawn)
         for r, (action, kind) in enumerate(rows):
             norm, cmap, ticks = self._colors(action)
             for k, drawn in enumerate(self.drawn):
@@ -424,14 +360,13 @@ class Picture:
             bar = add_colorbar(mesh, list(found[r]), axis_label(self.view.names, action))
             if ticks is not None:
                 bar.set_ticks(ticks[0], labels=ticks[1])
-        notes = [f"pale: under {FEW_VISITS} visits"] if is_pale else []
-        notes += [] if all(drawn.is_seen.all() for drawn in self.drawn) else [f"gray: {UNSEEN}"]
+        note = "" if all(drawn.is_seen.all() for drawn in self.drawn) else f"gray: {UNSEEN}"
         if ax is None:
-            text = "; ".join([f"policy{self.part}", *notes])
+            text = "; ".join(filter(None, [f"policy{self.part}", note]))
             found[0, 0].figure.suptitle(text, fontsize=10)
-        elif notes:  # the caller's figure may have its own title
+        elif note:  # the caller's figure may have its own title
             below = found[-1, len(self.drawn) // 2]
-            below.set_xlabel(f"{below.get_xlabel()}\n{'; '.join(notes)}")
+            below.set_xlabel(f"{below.get_xlabel()}\n{note}")
         return found
 
     def _map(self, ax: Any, drawn: Shown, action: int, kind: str, **look: Any) -> Any:
@@ -450,15 +385,13 @@ class Picture:
         x, y = (cell_borders(place, end) for place, end in zip(places, self._reach(), strict=True))
         shape = len(places[0]), len(places[1])
         mesh = ax.pcolormesh(x, y, values.reshape(shape).T, rasterized=True, **look)
-        veils = (drawn.is_pale, "white", 1 - 1.6 * FAINT), (~drawn.is_seen, SHADE, 1.0)
-        for is_veiled, color, alpha in veils if kind != "optimal" else ():
-            if is_veiled.any():
-                veil = np.ma.masked_where(~is_veiled, np.ones(is_veiled.shape)).reshape(shape).T
-                shade = ListedColormap([color])
-                ax.pcolormesh(x, y, veil, cmap=shade, alpha=alpha, rasterized=True)
+        if kind != "optimal" and not drawn.is_seen.all():
+            veil = np.ma.masked_where(drawn.is_seen, np.ones(len(drawn.is_seen)))
+            shade = ListedColormap([SHADE])
+            ax.pcolormesh(x, y, veil.reshape(shape).T, cmap=shade, rasterized=True)
         ax.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
-        set_ticks(ax.xaxis, self.view, self.across[0], self.value_names)
-        set_ticks(ax.yaxis, self.view, self.across[1], self.value_names)
+        set_ticks(ax.xaxis, self.view, self.across[0])
+        set_ticks(ax.yaxis, self.view, self.across[1])
         return mesh
 
     def _reach(self) -> list[tuple[float, float]]:
@@ -482,10 +415,7 @@ class Picture:
             COLORS[:n] if n <= len(COLORS) else mpl.colormaps["viridis"](np.linspace(0.0, 1.0, n))
         )
         values = [low + 0.5 + k for k in range(n)]
-        names = names_of_values(self.view, action, self.value_names)
-        labels = [
-            f"{value:.0f}" if names is None else str(names[k]) for k, value in enumerate(values)
-        ]
+        labels = [f"{value:.0f}" for value in values]
         return (
             BoundaryNorm(low + np.arange(n + 1), n),
             ListedColormap(list(colors)),
@@ -502,16 +432,13 @@ def policy(
     axes: Sequence[int | str] | None = None,
     at: Any = None,
     limits: Limits | None = None,
-    value_names: ValueNames | None = None,
-    info: Callable[[Any], Mapping[str, Any]] | None = None,
     n: int | None = None,
 ) -> Any:
     """Draw the learned action over the states.
 
-    With one state axis, each step is a line, or a row of dashes if the axis is discrete. With
-    several state axes, the plot is a map over two of them, colored by the action, with one panel
-    per step and action axis. The title says where the other state axes are cut. Colors are pale
-    where the ball of the action has fewer than ten visits.
+    With one state axis, each step is a line. With several state axes, the plot is a map over two
+    of them, colored by the action, with one panel per step and action axis. The title says where
+    the other state axes are cut.
 
     States that hardly ever occur are gray: within 5 % of each drawn axis there was not one visit,
     over one state axis at none of the drawn steps. `Planner` and `Auto` know their visits. Other
@@ -527,8 +454,8 @@ def policy(
     steps : sequence of int, optional
         The steps to draw. By default at most six as lines, or three as maps, evenly spaced.
     optimal : Optimal, optional
-        The result of `zooming.solve`. If given, its actions are drawn too: as dashed lines or
-        circles in the color of the step, or as a second row of maps.
+        The result of `zooming.solve`. If given, its actions are drawn too: as dashed lines
+        in the color of the step, or as a second row of maps.
     axes : sequence of axes, optional
         Names of the axes to draw: ("state[1]", "action[0]") for lines, ("state[0]", "state[2]")
         for maps. Without an action axis, the first four are drawn. Two numbers stand for a state
@@ -538,10 +465,6 @@ def policy(
         at the center of the most visited ball of each step.
     limits : pair of floats or dict, optional
         The smallest and largest state to draw, or {axis: (low, high)}.
-    value_names : dict, optional
-        {axis: names} with a label for each value of a discrete axis.
-    info : function of an observation, optional
-        Returns the environment's `info` for an observation, which states the feasible actions.
     n : int, optional
         The number of points along a continuous state axis. By default 201 for lines, 41 for maps.
 
@@ -579,19 +502,13 @@ def policy(
     )
     if not chosen:
         raise ConfigurationError("steps is empty: give the steps to draw, for example steps=[0]")
-    own_names = agent.value_names() if hasattr(agent, "value_names") else {}  # of a metric's points
-    names = {**own_names, **(value_names or {})}
     states = view.part(slice(0, space.n_state))
     ends = [axis_limits(states, i, limits) for i in across]
     n = n or (N_LINE if len(across) == 1 else N_MAP)
     most = MOST_VALUES[len(across)]
     places = [axis_values(states, i, end, n, most) for i, end in zip(across, ends, strict=True)]
     cuts = [states.cut(across, at, default_state(agent, step, states)) for step in chosen]
-    drawn = [
-        Shown(agent, step, cut, places, ends, info) for step, cut in zip(chosen, cuts, strict=True)
-    ]
-    picture = Picture(
-        view, space.n_state, across, actions, drawn, ends, names, optimal, agent.horizon
-    )
+    drawn = [Shown(agent, step, cut, places, ends) for step, cut in zip(chosen, cuts, strict=True)]
+    picture = Picture(view, space.n_state, across, actions, drawn, ends, optimal, agent.horizon)
     found = picture.lines(ax) if len(across) == 1 else picture.maps(ax)
     return found[0, 0] if found.size == 1 else found

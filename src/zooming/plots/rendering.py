@@ -9,34 +9,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.analysis.optimal import Optimal
-from zooming.analysis.solve import check_solvable, default_resolution, is_finite, solve
 from zooming.envs.rendered import FRAMES_PER_SECOND, RenderedEnv, Scene
-from zooming.errors import ZoomingError
 from zooming.validation import Floats
 
 WIDTH, HEIGHT, DPI = 6.4, 4.0, 100  # 640 x 400 pixels; video formats require even numbers
 MOST_RANGES = 8  # coordinates in one image
-MOST_STATE_AXES = 2  # with more, an optimum on a coarse grid is too inaccurate
-MOST_BACKUPS = 3e5  # to solve for the optimum: about 0.1 s
-STATE, ACTION, BEST, QUIET = "#0072B2", "#D55E00", "#009E73", "0.6"
+STATE, ACTION, QUIET = "#0072B2", "#D55E00", "0.6"
 _LENGTH = 41  # characters per range in text
 
 
 class Pictures:
-    """Renderer of one environment. It stores the environment's optimum and window."""
+    """Renderer of one environment. It stores the environment's window."""
 
     def __init__(self, env: RenderedEnv) -> None:
         self.env = env
-        self.optimum = _optimum(env)
         self._window: Any = None
 
     def render(
         self, mode: str, state: Floats, played: Sequence[tuple[Floats, Floats, float]]
     ) -> Any:
         """Render in Gymnasium's `mode`. `played` holds (state, action, reward) of each step."""
-        best = self._best_action(state, played)
-        scene = Scene(state, list(played), best, sys.modules[__name__])
+        scene = Scene(state, list(played), sys.modules[__name__])
         if mode == "ansi":
             return self.text(scene)
         if mode == "rgb_array":
@@ -47,7 +40,7 @@ class Pictures:
     def text(self, scene: Scene) -> str:
         """Return the scene as text: a line of facts, then one line per coordinate.
 
-        Marks: `o` state before, `O` state now, `a` action, `*` an optimal action.
+        Marks: `o` state before, `O` state now, `a` action.
         """
         env = self.env
         lines = [f"{env.name}, {self._step(scene)}", self._facts(scene)]
@@ -137,47 +130,25 @@ class Pictures:
         return f"{len(scene.played)} of {self.env.horizon} steps played"
 
     def _facts(self, scene: Scene) -> str:
-        """Return a line with the reward, the return so far, and the optimum if it is known."""
-        facts = []
-        if scene.played:
-            total = sum(reward for *_, reward in scene.played)
-            facts = [
-                f"reward {scene.played[-1][2]:.4g}",
-                f"return {0.0 if abs(total) < 1e-12 else total:.4g}",
-            ]
-        if self.optimum is None:
-            return ", ".join([*facts, "optimum not known"])
-        start, step = scene.played[0][0] if scene.played else scene.state, len(scene.played)
-        within = (
-            "" if self.optimum.resolution is None else f" within about {self.optimum.error:.1g}"
-        )
-        facts.append(f"optimum {self.optimum.grid.value(0, start):.4g}{within}")
-        if 0 < step < self.env.horizon:
-            facts.append(f"from here {self.optimum.grid.value(step, scene.state):.4g}")
-        return ", ".join(facts)
-
-    def _best_action(
-        self, state: Floats, played: Sequence[tuple[Floats, Floats, float]]
-    ) -> Floats | None:
-        if self.optimum is None:
-            return None
-        step, where = (len(played) - 1, played[-1][0]) if played else (0, state)
-        return np.atleast_1d(np.asarray(self.optimum.action(step, where), np.float64))
+        """Return a line with the reward and the return so far."""
+        if not scene.played:
+            return ""
+        total = sum(reward for *_, reward in scene.played)
+        so_far = 0.0 if abs(total) < 1e-12 else total
+        return f"reward {scene.played[-1][2]:.4g}, return {so_far:.4g}"
 
 
-_SIGNS = {"before": "o", "best": "*", "action": "a", "now": "O"}
+_SIGNS = {"before": "o", "action": "a", "now": "O"}
 _MARKERS = {
     "before": {"marker": "o", "markerfacecolor": "white", "color": STATE, "label": "state before"},
-    "best": {"marker": "D", "markerfacecolor": "white", "color": BEST, "label": "a best action"},
     "action": {"marker": "s", "color": ACTION, "label": "action"},
     "now": {"marker": "o", "color": STATE, "label": "state"},
 }
 
 
 def mark(ax: Any, what: str, x: Any, y: Any) -> None:
-    """Draw markers of one kind: "before", "best", "action" or "now"."""
-    size = 9 if what == "best" else 6
-    ax.plot(x, y, linestyle="none", markersize=size, clip_on=False, zorder=4, **_MARKERS[what])
+    """Draw markers of one kind: "before", "action" or "now"."""
+    ax.plot(x, y, linestyle="none", markersize=6, clip_on=False, zorder=4, **_MARKERS[what])
 
 
 def legend(ax: Any) -> None:
@@ -234,11 +205,8 @@ def _ranges(
             )
         )
     for i in range(env.action_box.shape[0]):
-        best = [] if scene.best_action is None else [("best", scene.best_action[i])]
         played = [] if scene.action is None else [("action", scene.action[i])]
-        rows.append(
-            (_label("action", i, env.action_box.shape[0]), env.action_box, i, [*best, *played])
-        )
+        rows.append((_label("action", i, env.action_box.shape[0]), env.action_box, i, played))
     return [
         (
             label,
@@ -261,23 +229,6 @@ def _share(value: float, low: float, high: float) -> float:
         if high > low and np.isfinite(value)
         else 0.5
     )
-
-
-def _optimum(env: RenderedEnv) -> Optimal | None:
-    """Return the optimum on a coarse grid, or None if it is unknown or slow to compute."""
-    try:
-        inner = check_solvable(env)
-        if inner.state_box.shape[0] > MOST_STATE_AXES:
-            return None
-        if not is_finite(inner):
-            return solve(inner, default_resolution(inner, MOST_BACKUPS))
-        n_values = np.prod(
-            [box.high[0] - box.low[0] + 1.0 for box in (inner.state_box, inner.action_box)]
-        )
-        n_outcomes = sum(len(inner.outcomes(step, 4)[1]) for step in range(inner.horizon))
-        return solve(inner) if n_values * n_outcomes <= MOST_BACKUPS else None
-    except ZoomingError:  # its outcomes are not declared, or it has too many axes
-        return None
 
 
 def _windows() -> Any:

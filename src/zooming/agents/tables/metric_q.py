@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -168,22 +167,7 @@ class MetricQ(QLearner):
         metrics.Balls
             Centers, radius, q_value, n_visits, depth and n_points, one entry per ball.
         """
-        found = self.table.view(self.problem.check_step(step))
-        return replace(found, value_names=self.value_names())
-
-    def value_names(self) -> dict[str, list[Any]]:
-        """Return {axis: names of its points} for each axis whose points the metric names."""
-        found = {}
-        first = self.axes.n_state
-        for side, names in (
-            ("states", self.axes.names[:first]),
-            ("actions", self.axes.names[first:]),
-        ):
-            metric = getattr(self.metric, side)
-            points = metric if isinstance(self.metric, Pairs) else getattr(metric, "points", None)
-            if points and len(names) == 1:
-                found[names[0]] = list(points)
-        return found
+        return self.table.view(self.problem.check_step(step))
 
     def partition(self, step: int) -> Partition:
         raise ConfigurationError(

@@ -25,13 +25,12 @@ from zooming.lab.study.store import MANIFEST, Store
 from zooming.lab.study.stored import read_json, read_manifest
 from zooming.lab.study.study import Study
 from zooming.lab.study.summary import FEW_SEEDS, Row
-from zooming.lab.tune import TUNED
 from zooming.partitions.boxes import BoxTable
 from zooming.partitions.cuts import Cut
 from zooming.partitions.view import Partition
 from zooming.plots import COLORS
 from zooming.plots.curve_data import Runs
-from zooming.validation import Floats, check_float, check_int, count_noun
+from zooming.validation import Floats, check_float, count_noun
 
 FINDINGS = "findings.json"
 REPRODUCTION = "Adaptive discretization: the paper's figures, reproduced"
@@ -42,8 +41,6 @@ def title(folder: Path, n_problems: int) -> str:
     """Return the title of the page."""
     if (folder / FINDINGS).exists():
         return REPRODUCTION
-    if (folder / "evaluation").exists():
-        return f"Agents tuned on {count_noun(n_problems, 'problem')}, and tested on fresh seeds"
     return f"Agents compared on {count_noun(n_problems, 'problem')}"
 
 
@@ -285,7 +282,7 @@ MOST_SEEDS_SHOWN = 100  # as markers
 
 
 def collect(folder: Path) -> dict[str, Any]:
-    """Return all data of the page for the folder of a study, a tuning or a reproduction."""
+    """Return all data of the page for the folder of a study or a reproduction."""
     problems: list[dict[str, Any]] = []
     manifests: list[dict[str, Any]] = []
     studies = list(_studies(folder))
@@ -323,7 +320,6 @@ def collect(folder: Path) -> dict[str, Any]:
                 "made_by": made_by, "why_not_made": why_not,
                 "verdicts": extra.get("verdicts", []), "agents": agents, "replays": replays,
                 "unshown": unshown,
-                "tried": [tried for tuned in extra.get("tuned", []) for tried in tuned["tried"]],
                 "scales": extra.get("scales"),
                 "q_star": None if optimal is None or not replays else q_star(optimal, cuts),
             })  # fmt: skip
@@ -353,64 +349,13 @@ def _studies(folder: Path) -> Iterator[tuple[Path, dict[str, str], dict[str, Any
         return
     path, evaluations = folder / FINDINGS, sorted(folder.glob(f"evaluation/*/{MANIFEST}"))
     if not path.exists():
-        if not evaluations:
-            raise ConfigurationError(
-                f"{folder} holds neither a study (zooming run, tune) nor a reproduction (zooming "
-                "reproduce)"
-            )
-        yield from (
-            (where, {}, {"tuned": tuned}) for where, tuned in _evaluations(folder, evaluations)
+        instead = f"; give a study in it: {evaluations[0].parent}" if evaluations else ""
+        raise ConfigurationError(
+            f"{folder} holds neither a study (zooming run) nor a reproduction (zooming "
+            f"reproduce){instead}"
         )
-        return
     for found in figures(path):
         yield folder / "evaluation" / found["problem"], found["agents"], found
-
-
-def _evaluations(folder: Path, manifests: list[Path]) -> list[tuple[Path, list[dict[str, Any]]]]:
-    """Return (folder, values tried) of each evaluation of a tuning, in the order of problems."""
-    path, remedy = folder / TUNED, "delete it, and zooming tune makes it again"
-    if not path.exists():  # the tuning is not finished
-        return [(manifest.parent, []) for manifest in manifests]
-    content = read_json(path, remedy)
-    try:
-        tuned = [{"problem": one["problem"], "tried": [*_tried_rows(one)]} for one in content]
-        named = [(one["problem"], one["evaluation"]["agent"]) for one in content]
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ConfigurationError(f"{path} is damaged ({error!r}); {remedy}") from error
-    found = []
-    for manifest in manifests:
-        configuration = Study.stored(manifest.parent).configuration
-        name, labels = (
-            configuration.problems[0].name,
-            [agent.label for agent in configuration.agents],
-        )
-        if labels == [
-            label for problem, label in named if problem == name
-        ]:  # else it belongs to an earlier tuning
-            found.append((manifest.parent, [one for one in tuned if one["problem"] == name]))
-    if not found:
-        raise ConfigurationError(
-            f"{path} is of another tuning than the evaluations beside it; {remedy}"
-        )
-    return sorted(found, key=lambda one: tuned.index(one[1][0]))
-
-
-def _tried_rows(tuned: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield one row per value that was tried for one agent."""
-    for tried in tuned["tried"]:
-        interval = tried["interval"] or dict.fromkeys(("mean", "low", "high"), tried["mean_return"])
-        value = check_float(tried["value"], "value", -math.inf, math.inf)
-        yield {
-            "agent": str(tuned["agent"]),
-            "value": f"{tuned['option']}={value:.4g}",
-            "mean_return": [
-                check_float(interval[part], part, -math.inf, math.inf)
-                for part in ("mean", "low", "high")
-            ],
-            "n_seeds": check_int(tried["n_seeds"], "n_seeds", 1),
-            "is_best": (tried["value"], tried["mean_return"])
-            == (tuned["value"], tuned["tuning_return"]),
-        }
 
 
 def _winner(runs: dict[str, Runs]) -> str | None:

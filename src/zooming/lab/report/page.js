@@ -102,20 +102,6 @@ function summary() {
   at("clipped").textContent = clipped.join(" ");
 }
 
-function tuning(problem) {
-  at("tuning").hidden = !problem.tried.length;
-  const rows = problem.tried.map((tried, i) => {
-    const row = element("tr"), mean = element("td");
-    bounded(mean, tried.mean_return, 4);
-    const isFirst = i === 0 || problem.tried[i - 1].agent !== tried.agent;
-    row.append(element("td", isFirst ? tried.agent : ""), element("td", tried.value), mean, element("td", tried.n_seeds), element("td", tried.is_best ? "chosen" : ""));
-    return row;
-  });
-  const head = element("tr");
-  for (const title of ["agent", "value", "mean return", "seeds", ""]) head.append(element("th", title));
-  at("tried").replaceChildren(head, ...rows);
-}
-
 const verdictLine = (verdict) =>
   element("li", verdict.sentence, { className: verdict.holds === true ? "yes" : verdict.holds === false ? "no" : "open" });
 
@@ -303,7 +289,6 @@ function choose(i) {
   at("verdicts").replaceChildren(...problem.verdicts.map(verdictLine));
   at("scales").hidden = !problem.scales;
   at("scale-table").replaceChildren(...(problem.scales ? scaleRows(problem.scales) : []));
-  tuning(problem);
   legend(problem);
   curves(problem);
   replays(problem);

@@ -30,7 +30,7 @@ def report(
     The page works without a network.
 
     Args:
-        folder: folder of a finished zooming run, zooming tune or zooming reproduce.
+        folder: folder of a finished zooming run or zooming reproduce.
         target: file to write. By default report.html in the folder.
         out: the same as an option.
         imports: module that registers environments of the study. No other module that the folder

@@ -7,13 +7,11 @@ imports them.
 
 from __future__ import annotations
 
-import ast
 import importlib
 import os
 import site
 import sys
 import sysconfig
-import traceback
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -65,7 +63,7 @@ def import_named(module: str) -> None:
                 f"there is no module {module!r} in {here}, and none is installed{near}"
             ) from error
         raise ConfigurationError(
-            f"the module {module!r} cannot be imported: {_summarize_error(error)}"
+            f"the module {module!r} cannot be imported: {type(error).__name__}: {error}"
         ) from error
     _REGISTERED[module] = sorted({*gym.registry} - before)
 
@@ -137,40 +135,3 @@ def _list_modules(folder: Path) -> list[str]:
     """Return the names of modules and packages in a folder."""
     files = [path.stem for path in folder.glob("*.py")]
     return files + [path.parent.name for path in folder.glob("*/__init__.py")]
-
-
-def find_module(env_id: str) -> str | None:
-    """Return the module of the current folder that registers an id, or None if none does.
-
-    The files are read, not imported. A module registers an id if it calls a function `register`
-    with the id as its first argument or as `id=`.
-    """
-    for module in sorted(_list_modules(Path.cwd())):
-        path = Path(module).with_suffix(".py")
-        try:
-            tree = ast.parse((path if path.exists() else Path(module, "__init__.py")).read_bytes())
-        except (OSError, SyntaxError, ValueError, RecursionError):
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "register":
-                named = [*node.args[:1], *(key.value for key in node.keywords if key.arg == "id")]
-                if any(isinstance(one, ast.Constant) and one.value == env_id for one in named):
-                    return module
-    return None
-
-
-def _summarize_error(error: BaseException) -> str:
-    """Return type, message and line of an error that a module raised during its import."""
-    said = " ".join((error.msg if isinstance(error, SyntaxError) else str(error)).split()[:60])
-    at = [(error.filename, error.lineno)] if isinstance(error, SyntaxError) else []
-    at += [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    ours = (__file__, importlib.__file__)
-    place = next(
-        (
-            f" ({name}, line {line})"
-            for name, line in at
-            if name and name not in ours and name[0] != "<"
-        ),
-        "",
-    )
-    return f"{type(error).__name__}{f': {said}' if said else ''}{place}"

@@ -209,10 +209,7 @@ def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
     problem = Problem(_make_label(name, options), name, options)
     problem.import_module()
     if modules.find_id(name) not in gym.registry:
-        module = modules.find_module(name)
         near = suggest(name, [*PRESETS, *gym.registry])
-        if module is not None:
-            near = f"; did you mean '{module}:{name}'?"
         raise ConfigurationError(
             f"no problem is named {name!r}{near} (zooming list shows the presets; {modules.HOW})"
         )

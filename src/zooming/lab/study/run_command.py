@@ -77,11 +77,9 @@ def tune(
     out: str,
     agents: str = "adaptive-q,net-q",
     option: str = "bonus",
-    method: str = "grid",
     values: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NUMBER ...")] = tuple(
         map(str, PAPERS_SCALES)
     ),
-    trials: int = 30,
     episodes: int = 2000,
     seeds: int = 10,
     evaluation_seeds: int = 20,
@@ -99,10 +97,8 @@ def tune(
         agents: names separated by commas, with settings after colons. The agents auto and planner
             have nothing to tune.
         option: name of the option to tune.
-        method: grid (try every value) or optuna (search between the smallest and largest value).
         values: values to try, separated by spaces or commas. By default the scales of the bonus in
             the paper. If all are integers, only integers are tried.
-        trials: number of values that optuna tries.
         episodes: number of episodes of each run.
         seeds: number of tuning runs per value. The best value has the largest mean return over
             all episodes.
@@ -119,9 +115,7 @@ def tune(
             agents_named(agents),
             out,
             option=option,
-            method=method,
             values=numbers,
-            trials=trials,
             episodes=episodes,
             seeds=seeds,
             evaluation_seeds=evaluation_seeds,

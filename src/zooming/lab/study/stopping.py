@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,24 +55,6 @@ class Stopped(Exception):
 @contextmanager
 def raise_on_sigterm() -> Iterator[list[int]]:
     """Yield an empty list. On SIGTERM, append the exit code to it and raise KeyboardInterrupt."""
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    with _handle_signals((signal.SIGTERM,), interrupt) as stop:
-        yield stop
-
-
-@contextmanager
-def record_stop() -> Iterator[list[int]]:
-    """Yield an empty list. On SIGTERM or Ctrl-C, append the exit code to it and continue."""
-    with _handle_signals((signal.SIGTERM, signal.SIGINT), lambda: None) as stop:
-        yield stop
-
-
-@contextmanager
-def _handle_signals(numbers: Sequence[int], then: Callable[[], None]) -> Iterator[list[int]]:
-    """Yield an empty list. On one of the signals, append its exit code and call `then`."""
     stop: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield stop  # only the main thread may handle signals
@@ -80,11 +62,10 @@ def _handle_signals(numbers: Sequence[int], then: Callable[[], None]) -> Iterato
 
     def handle(number: int, frame: Any) -> None:
         stop.append(128 + number)
-        then()
+        raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, handle) for number in numbers}
+    before = signal.signal(signal.SIGTERM, handle)
     try:
         yield stop
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGTERM, before)
