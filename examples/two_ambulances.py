@@ -28,7 +28,7 @@ def main(episodes: int = 50_000) -> None:
     balls.plot(left)  # the first state and action axis; the title says where the others are cut
     plots.policy(
         agent, right, steps=(1, 2, 4)
-    )  # one map per step and ambulance, pale where visits are few
+    )  # one map per step and ambulance, gray where nobody was
     OUT.parent.mkdir(exist_ok=True)
     figure.savefig(OUT, dpi=80)
     print(f"Figure: {OUT}")

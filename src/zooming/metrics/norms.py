@@ -123,19 +123,6 @@ class Norm(Metric):
 class L1(Norm):
     """A box under the sum of the differences along its axes. See `Norm`.
 
-    Parameters
-    ----------
-    points_per_axis : int, optional
-        Number of points along each axis of the net. Default: 129, 33 or 9 for a box with 1, 2 or 3
-        axes.
-    scale : float or sequence of float
-        Length of the axes: one number for all, or one per axis.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range.
-
     Examples
     --------
     >>> L1(points_per_axis=17, scale=0.5)
@@ -148,19 +135,6 @@ class L1(Norm):
 class L2(Norm):
     """A box under the Euclidean distance. See `Norm`.
 
-    Parameters
-    ----------
-    points_per_axis : int, optional
-        Number of points along each axis of the net. Default: 129, 33 or 9 for a box with 1, 2 or 3
-        axes.
-    scale : float or sequence of float
-        Length of the axes: one number for all, or one per axis.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range.
-
     Examples
     --------
     >>> L2(points_per_axis=17, scale=0.5)
@@ -172,19 +146,6 @@ class L2(Norm):
 
 class LInf(Norm):
     """A box under the largest difference along an axis, as in AdaptiveQ. See `Norm`.
-
-    Parameters
-    ----------
-    points_per_axis : int, optional
-        Number of points along each axis of the net. Default: 129, 33 or 9 for a box with 1, 2 or 3
-        axes.
-    scale : float or sequence of float
-        Length of the axes: one number for all, or one per axis.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range.
 
     Examples
     --------

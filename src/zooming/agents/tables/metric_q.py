@@ -53,30 +53,10 @@ class MetricQ(QLearner):
         the ball, as in the paper's footnote. By default all children are added at once.
     split_after : float, default 1.0
         A ball of radius r is split after `split_after` (d_max / r)^2 visits.
-    bonus : float or Bonus, optional
-        Exploration bonus: a number c means c / sqrt(t), or an object of `zooming.bonuses`.
-        By default c is 0.1 times the span of `reward_range`.
-    horizon : int, optional
-        Steps of an episode. By default the environment's own number.
-    reward_range : (float, float), optional
-        Lowest and highest reward of one step. By default the environment's own `reward_range`, or
-        (0, 1) if it states none. `zooming.reward_range(env)` proposes a range.
-    rewards : {"refuse", "clip"}, default "refuse"
-        Raise an error for a reward outside `reward_range`, or learn from the nearer end.
-    bounds : dict, optional
-        {axis: (low, high)}. Values beyond these ends count as the ends.
-    squash : bool, float or dict, default False
-        Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
     max_balls : int, optional
         Largest number of active balls. At that number no ball is added.
-    seed : int, optional
-        Seed of the agent and of its environment. By default a random one.
-    cap : {"remaining", "horizon"}, default "remaining"
-        Cap values by the steps that remain or, as in the paper, by the horizon.
-    action : {"center", "uniform"}, default "center"
-        Play the center of the chosen ball or, as in the paper, a uniform draw from it.
-    ties : {"random", "first"}, default "random"
-        Choose a random ball among those of equal Q, as in the paper, or the first one.
+    bonus, cap, ties, action, horizon, reward_range, rewards, bounds, squash, seed
+        As for `AdaptiveQ`.
 
     Examples
     --------

@@ -73,40 +73,15 @@ class NetQ(QLearner):
         By default the paper's, (K H)^(-1 / (d + 2)) for d axes of states and actions together.
     episodes : int, optional
         K in the default spacing, by default 2000. Give `spacing` or `episodes`, not both.
-    bonus : float or Bonus, optional
-        Exploration bonus: a number c means c / sqrt(t), or an object of `zooming.bonuses`.
-        By default c is 0.1 times the span of `reward_range`.
     points : {"centers", "multiples"}, default "centers"
         Points of the net along an interval. "centers": the axis is cut at the multiples of eps,
         and the point of a cell is its center. "multiples": the points are 0, eps, 2 eps, ...
         below 1, and a cell contains all values nearest to its point, as in the paper.
-    horizon : int, optional
-        Steps of an episode. By default the environment's own number.
-    reward_range : (float, float), optional
-        Lowest and highest reward of one step. By default the environment's own `reward_range`, or
-        (0, 1) if it states none. `zooming.reward_range(env)` proposes a range.
-    rewards : {"refuse", "clip"}, default "refuse"
-        Raise an error for a reward outside `reward_range`, or learn from the nearer end.
-    bounds : dict, optional
-        {axis: (low, high)}. Values beyond these ends count as the ends.
-    ordered : bool or names of axes, default False
-        Discrete axes whose neighboring values are similar. True means all of them.
-    squash : bool, float or dict, default False
-        Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
-    weights : dict or sequence, optional
-        Weight of each axis in the metric: {axis: weight}, or one number per axis.
-    names : dict or sequence, optional
-        Names of the axes for everything that is printed, drawn or written: {axis: name}, or one
-        name per axis, the state's first. By default those of `env.metadata["names"]`, if any.
-    seed : int, optional
-        Seed of the agent and of its environment. By default a random one.
-    cap : {"remaining", "horizon"}, default "remaining"
-        Cap values by the steps that remain or, as in the paper, by the horizon.
     action : {"center", "uniform", "corner"}, default "center"
         Play the point of the chosen cell, or a uniform draw from the cell. "corner" plays the low
         corner and exists for files of older versions.
-    ties : {"random", "first"}, default "random"
-        Choose a random ball among those of equal Q, as in the paper, or the first one.
+    bonus, cap, ties, horizon, reward_range, rewards, bounds, ordered, squash, weights, names, seed
+        As for `AdaptiveQ`.
 
     Examples
     --------

@@ -42,35 +42,11 @@ class TreeQ(QLearner):
         Whether to learn one partition for all steps, or one for each.
     slope : float, default 0.6
         Bonus of a ball without noise, divided by its side, in units of the span of `reward_range`.
-    horizon : int, optional
-        Steps of an episode. By default the environment's own number.
-    reward_range : (float, float), optional
-        Lowest and highest reward of one step. By default the environment's own `reward_range`, or
-        (0, 1) if it states none. `zooming.reward_range(env)` proposes a range.
-    rewards : {"refuse", "clip"}, default "refuse"
-        Raise an error for a reward outside `reward_range`, or learn from the nearer end.
-    bounds : dict, optional
-        {axis: (low, high)}. Values beyond these ends count as the ends.
-    ordered : bool or names of axes, default False
-        Discrete axes whose neighboring values are similar. True means all of them.
-    squash : bool, float or dict, default False
-        Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
-    weights : dict or sequence, optional
-        Weight of each axis in the metric: {axis: weight}, or one number per axis.
-    names : dict or sequence, optional
-        Names of the axes for everything that is printed, drawn or written: {axis: name}, or one
-        name per axis, the state's first. By default those of `env.metadata["names"]`, if any.
     first_cut : float, optional
         Place of the first cut of every interval, as a share of its length. By default it is halved.
         All later cuts halve. Trees with different first cuts have other borders.
-    split : {"all", "longest"}, default "all"
-        Sides that a split halves: all that are longer than half the diameter, or one longest side.
-    max_balls : int, optional
-        Largest number of active balls. A ball is split only while its children fit in.
-    seed : int, optional
-        Seed of the agent and of its environment. By default a random one.
-    ties : {"random", "first"}, default "random"
-        Choose a random ball among those of equal index, or the first one.
+    split, max_balls, ties, horizon, reward_range, rewards, bounds, ordered, squash, weights, names
+        As for `AdaptiveQ`, and so is `seed`.
 
     Examples
     --------
