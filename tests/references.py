@@ -454,3 +454,206 @@ class ReferenceMB:
                         if self._holds(around, [0.5 * (low + high) for low, high in cell])
                     )
                 )
+
+
+class BudgetBall:
+    """A ball of `ReferenceBudgetQ`; a ball that was cut has an axis, a place and two children."""
+
+    def __init__(self, row: int, parent: Any, q_value: float, sides: list[float]) -> None:
+        self.row, self.parent, self.q_value, self.sides = row, parent, q_value, sides
+        self.n_visits = self.last = 0
+        self.due = math.inf
+        self.axis, self.place, self.children = -1, 0.0, []
+
+    def box(self) -> list[tuple[float, float]]:
+        """Return (low, high) along each axis: what the cuts above leave."""
+        if self.parent is None:
+            return [(0.0, 1.0)] * len(self.sides)
+        found = self.parent.box()
+        low, high = found[self.parent.axis]
+        is_upper = self is self.parent.children[1]
+        found[self.parent.axis] = (
+            (self.parent.place, high) if is_upper else (low, self.parent.place)
+        )
+        return found
+
+    def active(self) -> list[BudgetBall]:
+        """Return the balls below this row that are not cut, from low to high."""
+        return [ball for child in self.children for ball in child.active()] or [self]
+
+
+class ReferenceBudgetQ:
+    """AdaptiveQ(max_balls=M, ties="first") in plain Python, rows and removals included.
+
+    `axes` are (number of values or 0, whether they are categories, weight). Everything is searched
+    by brute force over all balls.
+
+    >>> agent = ReferenceBudgetQ([(0, False, 1.0)] * 2, 1, 1, 0.1, 2)
+    >>> for _ in range(3):
+    ...     agent.update(0, [0.2], agent.act(0, [0.2]), 1.0, [0.2])
+    >>> [ball.box() for ball in agent.roots[0].active()]
+    [[(0.0, 0.5), (0.0, 1.0)], [(0.5, 1.0), (0.0, 1.0)]]
+    """
+
+    def __init__(
+        self, axes: Sequence[tuple[int, bool, float]], n_state: int, horizon: int, bonus: float,
+        max_balls: int, split: str = "all", bits: Bits | None = None,
+    ) -> None:  # fmt: skip
+        self.axes, self.n_state, self.horizon, self.bonus = axes, n_state, horizon, bonus
+        self.max_balls, self.split, self.bits, self.episode = max_balls, split, bits, 0
+        self.roots = [
+            BudgetBall(step, None, float(horizon - step), [0.0] * len(axes))
+            for step in range(horizon)
+        ]
+        self.n_rows = horizon + horizon % 2
+        self.n_removed = 0
+        # Categories are cut first, the most values first, level by level, as the table has it.
+        level = [(root, [(0, n if c and w else 1) for n, c, w in axes]) for root in self.roots]
+        while level := [one for one in level if any(last - first > 1 for first, last in one[1])]:
+            below = []
+            for number, (ball, cells) in enumerate(level):
+                widths = [last - first for first, last in cells]
+                axis = widths.index(max(widths))
+                first, last = cells[axis]
+                middle = (first + last) // 2
+                ball.axis, ball.place = axis, middle / axes[axis][0]
+                for side, part in enumerate([(first, middle), (middle, last)]):
+                    child = BudgetBall(
+                        self.n_rows + 2 * number + side, ball, ball.q_value, [0.0] * len(axes)
+                    )
+                    ball.children.append(child)
+                    below.append((side, child, [*cells[:axis], part, *cells[axis + 1 :]]))
+            self.n_rows += 2 * len(level)
+            level = [(ball, cells) for _, ball, cells in sorted(below, key=lambda one: one[0])]
+        for ball in self.balls():
+            ball.sides = self.lengths(ball)
+            ball.due = self.due_at(ball)
+
+    def balls(self) -> list[BudgetBall]:
+        return sorted((ball for root in self.roots for ball in root.active()), key=lambda b: b.row)
+
+    def lengths(self, ball: BudgetBall) -> list[float]:
+        found = []
+        for (low, high), (n, _, weight) in zip(ball.box(), self.axes, strict=True):
+            inside = round((high - low) * n)
+            found.append(
+                weight * (high - low) if n == 0
+                else weight * (inside - 1.0) / (n - 1.0) if inside > 1 else 0.0
+            )  # fmt: skip
+        return found
+
+    def sides(self, ball: BudgetBall) -> list[float]:
+        return [min(pair) for pair in zip(ball.sides, self.lengths(ball), strict=True)]
+
+    def due_at(self, ball: BudgetBall) -> float:
+        longest = max(self.sides(ball))
+        return (1 - 1e-12) / (longest * longest) if longest else math.inf
+
+    def relevant(self, step: int, state: Sequence[float]) -> list[BudgetBall]:
+        return [
+            ball
+            for ball in self.roots[step].active()
+            if all(
+                low <= x < high or x == high == 1
+                for x, (low, high) in zip(state, ball.box(), strict=False)
+            )
+        ]
+
+    def best(self, step: int, state: Sequence[float]) -> float:
+        """Return V."""
+        largest = max(ball.q_value for ball in self.relevant(step, state))
+        return min(float(self.horizon - step), largest)
+
+    def act(self, step: int, state: Sequence[float]) -> list[float]:
+        """Return the center of the first best ball, for actions that are intervals."""
+        ball = max(self.relevant(step, state), key=lambda ball: ball.q_value)
+        return [(low + high) / 2 for low, high in ball.box()[self.n_state :]]
+
+    def update(self, step: int, state: Any, action: Any, reward: float, after: Any) -> None:
+        self.episode += step == 0
+        value = self.best(step + 1, after) if step + 1 < self.horizon else 0.0
+        (ball,) = self.relevant(step, [*state, *action])
+        ball.n_visits += 1
+        ball.last = self.episode
+        rate = (self.horizon + 1) / (self.horizon + ball.n_visits)
+        target = reward + value + self.bonus / math.sqrt(ball.n_visits)
+        ball.q_value = (1 - rate) * ball.q_value + rate * target
+        if ball.n_visits >= ball.due:
+            self.make_parts(ball)
+
+    def make_parts(self, ball: BudgetBall) -> None:
+        sides = self.sides(ball)
+        longest = max(sides)
+        chosen = [i for i, side in enumerate(sides) if side > longest / 2 * (1 + 1e-9)]
+        first = [next(i for i, side in enumerate(sides) if side * (1 + 1e-9) >= longest)]
+        chosen = first if self.split == "longest" else chosen
+        row = None
+        if len(self.balls()) + 2 ** len(chosen) - 1 > self.max_balls:
+            if len(self.balls()) == self.max_balls:
+                victims = [b for b in self.balls() if b is not ball and self.can_go(b)]
+                if not victims:
+                    ball.due = math.inf
+                    return
+                victim = min(victims, key=self.score)  # the first of several
+                row = victim.row - victim.row % 2
+                self.remove(victim)
+                sides = self.sides(ball)
+            longest = max(sides)
+            chosen = [next(i for i, side in enumerate(sides) if side * (1 + 1e-9) >= longest)]
+        parts = [ball]
+        for axis in chosen:
+            before = [child.box()[axis] for child in parts]
+            new = []
+            for parent, (low, high) in zip(parts, before, strict=True):
+                n = self.axes[axis][0]
+                parent.axis = axis
+                parent.place = (
+                    math.floor((round(low * n) + round(high * n)) / 2) / n
+                    if n
+                    else (low + high) / 2
+                )
+                for _ in range(2):
+                    if row is None:
+                        row, self.n_rows = self.n_rows, self.n_rows + 1
+                    child = BudgetBall(row, parent, ball.q_value, [*parent.sides])
+                    child.sides[axis] *= 0.5
+                    child.n_visits, child.last = ball.n_visits, ball.last
+                    parent.children.append(child)
+                    new.append(child)
+                    row = row + 1 if row + 1 < self.n_rows else None
+            parts = new
+        for part in parts:
+            part.due = self.due_at(part)
+
+    def can_go(self, ball: BudgetBall) -> bool:
+        return ball.parent is not None and ball.sides[ball.parent.axis] > 0
+
+    def touching(self, ball: BudgetBall) -> list[BudgetBall]:
+        """Return the balls beside the ball, across the cut of its parent."""
+        parent = ball.parent
+        is_upper = ball is parent.children[1]
+        sibling = parent.children[not is_upper]
+        edge = 1 if is_upper else 0  # the end of the neighbors that is the cut
+        return [b for b in sibling.active() if b.box()[parent.axis][edge] == parent.place]
+
+    def score(self, ball: BudgetBall) -> float:
+        ages = [self.episode - ball.last + 1]
+        if ball.parent.axis >= self.n_state:
+            ages += [self.episode - other.last + 1 for other in self.touching(ball)]
+        width = self.lengths(ball.parent)[ball.parent.axis]
+        return width / (float(min(ages)) * float(min(ages)))
+
+    def remove(self, ball: BudgetBall) -> None:
+        self.n_removed += 1
+        parent, touching = ball.parent, self.touching(ball)
+        sibling = parent.children[ball is parent.children[0]]
+        is_action = parent.axis >= self.n_state
+        sibling.row, sibling.parent = parent.row, parent.parent
+        if parent.parent is None:
+            self.roots[parent.row] = sibling
+        else:
+            parent.parent.children[parent.row % 2] = sibling
+        for other in touching:
+            other.q_value = max(other.q_value, ball.q_value) if is_action else other.q_value
+            if math.isinf(other.due):
+                other.due = max(4.0 * other.n_visits, self.due_at(other))

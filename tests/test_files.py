@@ -515,10 +515,6 @@ WRONG = {
     "a depth beyond the last": (ball("depth", 17, -1), NOT_CUBE),
     "a depth of another box": (ball("depth", lambda depth: depth + 1, -1), NOT_CUBE),
     "a wrong number of balls": (core(n_balls=lambda n: n + 1), "number of active balls is wrong"),
-    "more balls than allowed": (
-        both(core(max_balls=4), entry("options", "max_balls", value=4)),
-        "there are more than 4 active balls",
-    ),
     "fewer visits below": (
         ball("n_visits", lambda n: n + 1000),
         "a ball has fewer visits than the one it was split from",

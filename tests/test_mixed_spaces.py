@@ -224,12 +224,9 @@ def unit(point, axes):
     states=st.lists(AXES, min_size=1, max_size=2),
     actions=st.lists(AXES, min_size=1, max_size=2),
     split=st.sampled_from(["all", "longest"]),
-    max_balls=st.sampled_from([None, 80]),
     data=st.data(),
 )
-def test_every_ball_of_a_mixed_space_agrees_with_the_reference(
-    states, actions, split, max_balls, data
-):
+def test_every_ball_of_a_mixed_space_agrees_with_the_reference(states, actions, split, data):
     axes = [*states, *actions]
     assume(any(weight for _, _, weight in axes))
     env = Boxes(as_space(states), as_space(actions))
@@ -246,14 +243,11 @@ def test_every_ball_of_a_mixed_space_agrees_with_the_reference(
         2,
         lambda t: 0.3 / math.sqrt(t),
         split=split,
-        max_balls=max_balls or math.inf,
     )
-    assume(max_balls is None or reference.n_balls <= max_balls)
     agent = zooming.AdaptiveQ(
         env,
         ordered=ordered,
         weights=[w for _, _, w in axes],
-        max_balls=max_balls,
         seed=0,
         **options,
     )

@@ -89,7 +89,7 @@ def test_longest_side_splits_have_less_regret_per_ball_where_an_axis_does_not_ma
     env = zooming.compiled_env(oil_with_a_dial, one, two, 5, start=[0.5])
     regret, n_balls = {}, {}
     for split in ("all", "longest"):
-        for most in (None, 300):
+        for most in (None, 100):
             agents = zooming.learn_many(
                 lambda env, seed, split=split,
                 most=most: zooming.AdaptiveQ(env, split=split, max_balls=most, seed=seed),
@@ -97,12 +97,12 @@ def test_longest_side_splits_have_less_regret_per_ball_where_an_axis_does_not_ma
             )  # fmt: skip
             regret[split, most] = np.array([(4.75 - history.returns).sum() for history in agents])
             n_balls[split, most] = np.array([history.n_balls[-1] for history in agents])
-    # Free to grow: as little regret with two thirds of the balls. On a budget: a fraction of the
-    # regret, seed by seed.
+    # Free to grow: as little regret with two thirds of the balls. A budget costs neither anything.
     assert regret["longest", None].mean() < 1.1 * regret["all", None].mean()
     assert n_balls["longest", None].mean() < 0.75 * n_balls["all", None].mean()
-    assert regret["longest", 300].mean() < 0.5 * regret["all", 300].mean()
-    assert (regret["longest", 300] < regret["all", 300]).mean() >= 0.75
+    for split in ("all", "longest"):
+        assert (n_balls[split, 100] == 100).all()
+        assert regret[split, 100].mean() < 1.1 * regret[split, None].mean()
 
 
 # --- the audit ------------------------------------------------------------------------------------

@@ -60,6 +60,7 @@ from zooming.kernels.boxes.layout import (
     UNIFORM,
     WEIGHT,
     WIDTH,
+    WITHIN,
     WRONG_SIZE,
 )
 from zooming.kernels.boxes.update_rule import ceiling, set_iota
@@ -73,7 +74,7 @@ __all__ = [
     "FIRST_VALUE", "FULL", "GOES_ON", "LONGEST", "LOW", "METRIC_BALL", "METRIC_CORE", "MODEL",
     "N_PLACES", "N_STATS", "NO_PARENT", "NOT_PLAYED", "STORED_BALL", "TERMINATED", "TRUNCATED",
     "PAYLOAD", "POINT", "PUBLISHED_SEARCH", "SCALED", "SEARCH", "RANDOM", "RANDOMIZED",
-    "LENGTH_TOLERANCE", "UNIFORM", "WEIGHT", "WIDTH", "WRONG_SIZE", "ceiling", "set_iota", "bend",
-    "to_unit", "unbend", "length", "most_splits", "new_stack", "play_action", "sides", "due_after",
-    "due_at", "rows_needed", "rows_per_split", "read_mask",
+    "LENGTH_TOLERANCE", "UNIFORM", "WEIGHT", "WIDTH", "WITHIN", "WRONG_SIZE", "ceiling", "set_iota",
+    "bend", "to_unit", "unbend", "length", "most_splits", "new_stack", "play_action", "sides",
+    "due_after", "due_at", "rows_needed", "rows_per_split", "read_mask",
 ]  # fmt: skip

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.kernels import ACTIVE, BALL, CORE, EITHER, FINE, NO_PARENT, STORED_BALL, sides
+from zooming.kernels import ACTIVE, BALL, CORE, EITHER, FINE, NO_PARENT, STORED_BALL, WITHIN, sides
+from zooming.kernels.boxes import budget
 from zooming.kernels.boxes import play as box_episodes
 from zooming.kernels.boxes import play as box_queries
 from zooming.kernels.loop.crossing import Boxes, pack
-from zooming.partitions.faults import fault, has_same_cuts, lengths, levels
+from zooming.partitions.faults import fault, has_same_cuts, has_stats, lengths, levels
 from zooming.partitions.table import Answer, Table, n_roots, root_values
 from zooming.partitions.view import Partition, corners
 from zooming.spaces.axes import Axes
@@ -108,6 +109,7 @@ class BoxTable(Table):
     """The boxes of one agent for all steps: rows of `kernels.BALL` and a `kernels.CORE` record."""
 
     _episodes: Any = box_episodes.SCALED_BONUS
+    _within_budget: Any = budget.BOXES  # the same for a table that removes balls
     _queries = box_queries.QUERIES
 
     first_cut: float | None = None  # place of the first cut of intervals; None: in the middle
@@ -121,10 +123,12 @@ class BoxTable(Table):
         stats: Floats | None = None,
     ) -> None:
         self.axes, self.core, self.rows = axes, core, rows
-        if core["bonus_rule"][0] and self._episodes is box_episodes.SCALED_BONUS:
+        if self.has_budget:
+            self._episodes = self._within_budget
+        elif core["bonus_rule"][0] and self._episodes is box_episodes.SCALED_BONUS:
             self._episodes = box_episodes.ANY_BONUS
         self.stats = (
-            np.zeros((len(rows) if core["bonus_rule"][0] else 0, int(core["n_stats"][0])))
+            np.zeros((len(rows) if has_stats(core) else 0, int(core["n_stats"][0])))
             if stats is None
             else stats
         )
@@ -177,6 +181,13 @@ class BoxTable(Table):
         self.rows["due_at"][:n][active] = kernels.due_after(
             self.core, float(lengths(self.axes.table, low, high).max())
         )
+        self._set_sides()
+
+    def _set_sides(self) -> None:
+        """Write the first length of each side of the balls, if there is a budget."""
+        for step in range(n_roots(self.core) if self.has_budget else 0):
+            row, low, high = self.boxes(step)
+            self.stats[row, -len(self.axes) :] = lengths(self.axes.table, low, high)
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -241,9 +252,17 @@ class BoxTable(Table):
     # --- size -------------------------------------------------------------------------------------
 
     @property
+    def has_budget(self) -> bool:
+        """Whether balls are removed when `max_balls` is reached, see `kernels.boxes.budget`."""
+        return bool(self.core["rule"][0] >= WITHIN)
+
+    @property
     def is_full(self) -> bool:
-        """Whether `max_balls` leaves no room for the children of another split."""
-        n_children = 1 << int(self.core["split_axes"][0])
+        """Whether `max_balls` leaves no room for the children of another split.
+
+        With a budget, whether each further split removes a ball.
+        """
+        n_children = 2 if self.has_budget else 1 << int(self.core["split_axes"][0])
         return bool(self.n_balls + n_children - 1 > self.core["max_balls"][0])
 
     @property
@@ -255,7 +274,9 @@ class BoxTable(Table):
     def reserve(self, n_rows: int) -> None:
         needed = self.rows_in_use + n_rows
         if needed > len(self.rows):
-            grown, stats = allocate(max(needed, len(self.rows) * 3 // 2)), self.stats
+            # No more than `max_balls` can use: two rows for each further ball.
+            most = self.rows_in_use + 2 * int(self.core["max_balls"][0] - self.core["n_balls"][0])
+            grown, stats = allocate(max(needed, min(most, len(self.rows) * 3 // 2))), self.stats
             grown[: self.rows_in_use] = self.rows[: self.rows_in_use]
             if len(stats):
                 n_more = len(grown) - len(stats)

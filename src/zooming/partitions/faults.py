@@ -26,11 +26,13 @@ from zooming.kernels import (
     LENGTH_TOLERANCE,
     NO_PARENT,
     RANDOMIZED,
+    SCALED,
+    WITHIN,
     most_splits,
 )
 from zooming.kernels import WEIGHT as AXIS_WEIGHT
 from zooming.kernels.boxes.layout import INDEX
-from zooming.kernels.boxes.trees import FINEST, FIRST_INDEX, NOISE, WEIGHT
+from zooming.kernels.boxes.trees import FINEST, FIRST_INDEX, N_TREE_STATS, NOISE, WEIGHT
 from zooming.validation import Floats
 
 
@@ -61,7 +63,7 @@ def fault(
         (first_child % 2 != 0)
         | (first_child < first_free)
         | (first_child >= len(rows))
-        | (first_child <= inner)
+        | ((first_child <= inner) & (core["rule"][0] < WITHIN))  # removals free lower rows
     ).any():
         return "a row names a child outside the table"
     claims = np.bincount(first_child // 2, minlength=len(rows) // 2)[first_free // 2 :]
@@ -89,12 +91,13 @@ def fault(
         (rows["n_visits"][first_child + side] < rows["n_visits"][inner]).any() for side in (0, 1)
     ):
         return "a ball has fewer visits than the one it was split from"
-    return _fault_of_boxes(core, rows, axes, n_roots, n_axes, first_cut)
+    return _fault_of_boxes(core, rows, stats, axes, n_roots, n_axes, first_cut)
 
 
 def _fault_of_boxes(
     core: NDArray[Any],
     rows: NDArray[Any],
+    stats: Floats,
     axes: Floats,
     n_roots: int,
     n_axes: int,
@@ -105,10 +108,13 @@ def _fault_of_boxes(
     Return a sentence on the first fault, or None.
     """
     cubes = bool(core["cubes"][0])
-    is_halved = not core["spacing"][0]
+    has_budget = core["rule"][0] >= WITHIN
+    is_halved = not core["spacing"][0] and not has_budget
     n_state, n_action = int(core["n_state"][0]), int(core["n_action"][0])
     n_forks = np.zeros(len(rows), np.int64)  # splits along action axes above each row
+    n_found = 0
     for level, (row, low, high) in enumerate(levels(rows, np.arange(n_roots), n_axes)):
+        n_found += len(row)
         split = rows["child"][row] != ACTIVE
         if level > most_splits(n_axes) or (n_forks[row] > most_splits(n_action)).any():
             return "there are more splits above a ball than its visits can have made"
@@ -118,9 +124,13 @@ def _fault_of_boxes(
             np.abs(edges - np.rint(edges)) > LENGTH_TOLERANCE * np.maximum(axes[:, ATOMS], 1)
         ).any():
             return "a border runs through a whole value"
-        if not _is_due_as_it_should(
-            core, rows["due_at"][row[~split]], lengths(axes, low[~split], high[~split])
-        ):
+        side_lengths = lengths(axes, low[~split], high[~split])
+        if has_budget:
+            kept = stats[row[~split], -n_axes:]
+            if (kept > side_lengths * (1 + LENGTH_TOLERANCE))[:, axes[:, ATOMS] == 0].any():
+                return "a side is longer than its ball"
+            side_lengths = np.minimum(kept, side_lengths)
+        if not _is_due_as_it_should(core, axes, rows["due_at"][row[~split]], side_lengths):
             return "a ball is due at another number of visits than its diameter says"
         each, axis, cut = (
             np.flatnonzero(split),
@@ -143,6 +153,8 @@ def _fault_of_boxes(
             return "a ball is not the cube that its depth says"
         first_child = rows["child"][row[split]]
         n_forks[first_child] = n_forks[first_child + 1] = n_forks[row[split]] + (axis >= n_state)
+    if n_found != len(rows) - n_roots % 2:
+        return "some rows form a cycle"
     return None
 
 
@@ -159,11 +171,11 @@ def _fault_of_values(
     """
     if not (np.isfinite(rows["value"][used]).all() and np.isfinite(stats).all()):
         return "a value is not finite"
-    if stats.shape != (len(rows) if core["bonus_rule"][0] else 0, core["n_stats"][0]):
+    if stats.shape != (len(rows) if has_stats(core) else 0, core["n_stats"][0]):
         return "the numbers that balls keep do not fit the rows"
     is_tree = core["bonus_rule"][0] == INDEX
     if is_tree:
-        never_negative = stats[:, [NOISE, WEIGHT]]
+        never_negative = stats[:, [NOISE, WEIGHT, *range(N_TREE_STATS, stats.shape[1])]]
     else:
         # The mean of the Bernstein bonus may be negative, and so may copies of Q.
         first_stat = 1 if core["bonus_rule"][0] == BERNSTEIN else 0
@@ -171,6 +183,10 @@ def _fault_of_values(
         never_negative = stats[:, first_stat:last_stat]
     if (never_negative < 0).any():
         return "a number that a ball keeps is negative"  # bonuses take square roots of it
+    if core["rule"][0] >= WITHIN:
+        last = stats[:, -1 - int(core["n_state"][0] + core["n_action"][0])]
+        if (last > core["episode"][0]).any():
+            return "a ball was visited after the last episode"
     first_child = rows["child"][inner]
     for values in (rows["value"], stats[:, FIRST_INDEX]) if is_tree else (rows["value"],):
         largest = np.maximum(values[first_child], values[first_child + 1])
@@ -179,14 +195,21 @@ def _fault_of_values(
     return None
 
 
-def _is_due_as_it_should(core: NDArray[Any], due: Floats, side_lengths: Floats) -> bool:
+def _is_due_as_it_should(
+    core: NDArray[Any], axes: Floats, due: Floats, side_lengths: Floats
+) -> bool:
     """Return whether the stored `due` numbers follow from the diameters of the active balls."""
     if core["spacing"][0]:
         return bool(np.isposinf(due).all())
     longest = side_lengths.max(axis=1)
     is_tree = core["bonus_rule"][0] == INDEX
     expected = _tree_due_at(longest) if is_tree else _due_after(core, longest)
-    return bool(np.allclose(due, expected, rtol=1e-9))
+    is_right = np.isclose(due, expected, rtol=1e-9)
+    if core["rule"][0] >= WITHIN:
+        # If no ball can be removed, none is due. An integer that was joined with others is due
+        # late.
+        is_right |= np.isposinf(due) | ((due >= expected) & (axes[:, ATOMS] > 0).any())
+    return bool(is_right.all())
 
 
 def _due_after(core: NDArray[Any], diameter: Floats) -> Floats:
@@ -198,6 +221,11 @@ def _due_after(core: NDArray[Any], diameter: Floats) -> Floats:
 def _tree_due_at(diameter: Floats) -> Floats:
     """Compute `trees.due_at` for many balls."""
     return np.where(diameter > FINEST, (1.0 - 1e-12) / np.maximum(diameter, FINEST), np.inf)
+
+
+def has_stats(core: NDArray[Any]) -> bool:
+    """Return whether the balls keep numbers beside Q and n."""
+    return bool(core["bonus_rule"][0] != SCALED or core["rule"][0] >= WITHIN)
 
 
 def has_same_cuts(rows: NDArray[Any], others: NDArray[Any]) -> bool:

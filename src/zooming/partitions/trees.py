@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from zooming.kernels.boxes import budget
 from zooming.kernels.boxes import trees as tree_episodes
 from zooming.kernels.boxes.trees import (
     FIRST_INDEX,
@@ -24,6 +25,7 @@ class TreeTable(BoxTable):
     """
 
     _episodes = tree_episodes.KERNELS
+    _within_budget = budget.TREES
     _queries = tree_episodes.QUERIES
 
     def set_due(self) -> None:
@@ -35,7 +37,8 @@ class TreeTable(BoxTable):
         self.stats[:, REWARD] = high
         # If no reward is positive, the best case is that the episode ends after the next one.
         self.stats[:, FUTURE] = max(high, 0.0)
-        write_rows(self.rows, self.core, self.stats, self.axes.table, 0, self.rows_in_use)
+        write_rows(self.rows, self.core, self.stats, self.axes.table, 0, self.rows_in_use, True)
+        self._set_sides()
 
     def rescale(self, span: float, unknown: float | None) -> None:
         """Set the unit of rewards, and the reward assumed for balls without samples.
@@ -48,7 +51,7 @@ class TreeTable(BoxTable):
         if unknown is not None:
             fresh = stats[:, WEIGHT] == 0.0
             stats[fresh, REWARD], stats[fresh, FUTURE] = unknown, max(unknown, 0.0)
-        write_rows(self.rows, core, stats, self.axes.table, 0, self.rows_in_use)
+        write_rows(self.rows, core, stats, self.axes.table, 0, self.rows_in_use, False)
 
     def q_values(self, step: int, rows: Any) -> Any:
         """Return the index (optimistic value) of a ball, or of an array of balls, at a step."""

@@ -6,7 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from zooming.agents.tables.q_learner import QLearner
-from zooming.agents.tables.split_options import first_boxes, split_core, take_split_options
+from zooming.agents.tables.split_options import (
+    first_boxes,
+    set_budget,
+    split_core,
+    take_split_options,
+)
 from zooming.bonuses import Bonus
 from zooming.theory import MOST_SIDES
 
@@ -44,7 +49,10 @@ class AdaptiveQ(QLearner):
     split : {"all", "longest"}, default "all"
         Sides that a split halves: all that are longer than half the diameter, or one longest side.
     max_balls : int, optional
-        Largest number of active balls. A ball is split only while its children fit in.
+        Largest number of active balls. When it is reached, the ball that matters least makes room
+        for each further split.
+    max_bytes : int, optional
+        Largest size of the table, `nbytes`. It sets `max_balls`.
     seed : int, optional
         Seed of the agent and of its environment. By default a random one.
     cap : {"remaining", "horizon"}, default "remaining"
@@ -81,6 +89,7 @@ class AdaptiveQ(QLearner):
         names: Mapping[str, str] | Iterable[str] | None = None,
         split: str = "all",
         max_balls: int | None = None,
+        max_bytes: int | None = None,
         seed: int | None = None,
     ) -> None:
         super().__init__(
@@ -90,7 +99,9 @@ class AdaptiveQ(QLearner):
             seed=seed,
         )  # fmt: skip
         take_split_options(self, split, max_balls)
-        self._begin(first_boxes(self, split_core(self)))
+        core = split_core(self)
+        set_budget(self, core, max_bytes)
+        self._begin(first_boxes(self, core))
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> AdaptiveQ:
@@ -112,7 +123,7 @@ class AdaptiveQ(QLearner):
 
     def _against_bound(self) -> str | None:
         if self.max_balls is not None:
-            return f"max_balls={self.max_balls:,} prevents splits that the bound relies on"
+            return f"with max_balls={self.max_balls:,}, balls are removed that the bound relies on"
         if not self.table.core["cubes"][0] and self.axes.n_wide:
             return (
                 "the constants of the bound are for cubes or atoms, not for other shapes of balls"

@@ -79,6 +79,7 @@ class QLearner(Agent):
 
     split: str  # of agents whose boxes are split, see `agents.tables.split_options`
     max_balls: int | None  # of agents that have this option
+    max_bytes: int | None
     _actions = ACTIONS
     _shares_steps = False  # whether all steps share one partition
     has_lemmas = True  # whether the lemmas of the paper apply, so that it can be audited
@@ -438,8 +439,13 @@ class QLearner(Agent):
         return int(self.table.nbytes)
 
     def _status(self) -> dict[str, Any]:
-        full = {"full": "max_balls leaves no room for a split"} if self.is_full else {}
-        return {"bonus": str(self.bonus), **full}
+        return {"bonus": str(self.bonus), **self._fullness()}
+
+    def _fullness(self) -> dict[str, str]:
+        """Return what `status` says about a table that has reached `max_balls`."""
+        removes = getattr(self.table, "has_budget", False)
+        then = "a split removes the ball that matters least" if removes else "no ball is split"
+        return {"full": f"max_balls is reached: {then}"} if self.is_full else {}
 
     def __repr__(self) -> str:
         return (
@@ -461,7 +467,8 @@ class QLearner(Agent):
     # --- files ------------------------------------------------------------------------------------
 
     def _known_options(self) -> dict[str, Any]:
-        names = ("cap", "ties", "action", "split", "max_balls")  # not all agents have the last two
+        # Not all agents have the last three.
+        names = ("cap", "ties", "action", "split", "max_balls", "max_bytes")
         own = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return {"bonus": self.bonus, **own, **super()._known_options()}
 

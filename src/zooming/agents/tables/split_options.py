@@ -1,7 +1,8 @@
 """Options and first table of agents whose balls are boxes that are split.
 
 Such an agent is a `QLearner` whose `__init__` calls `take_split_options`, then
-`begin(first_boxes(self, split_core(self)))`. `AdaptiveQ` is the example.
+`begin(first_boxes(self, split_core(self)))`. With `set_budget`, its table stays within `max_balls`
+by removing balls; without, no ball is split that would not fit. `AdaptiveQ` is the example.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from zooming import kernels
 from zooming.agents.tables.core import MOST_BALLS
 from zooming.errors import ConfigurationError, SpaceError
 from zooming.partitions.boxes import BoxTable
+from zooming.partitions.table import n_roots as count_roots
 from zooming.spaces.axes import Axes
-from zooming.validation import check_choice
+from zooming.validation import check_choice, check_int, count_noun
 
 if TYPE_CHECKING:
     from zooming.agents.tables.q_learner import QLearner
@@ -37,7 +39,7 @@ def take_split_options(agent: QLearner, split: str, max_balls: int | None) -> No
     split : {"all", "longest"}
         Sides that a split halves: all that are longer than half the diameter, or one longest side.
     max_balls : int or None
-        Largest number of active balls. A ball is split only while its children fit in.
+        Largest number of active balls.
 
     Raises
     ------
@@ -71,6 +73,40 @@ def split_core(agent: QLearner) -> NDArray[Any]:
     core["cubes"] = agent.split == "all" and agent.axes.are_cubes
     core["split_axes"] = agent.axes.n_wide if agent.split == "all" else 1
     return core
+
+
+def set_budget(agent: QLearner, core: NDArray[Any], max_bytes: int | None) -> None:
+    """Let a table with `max_balls` or `max_bytes` remove balls when it is full.
+
+    Call it when the bonus is in the core. Without a limit nothing changes. With `max_bytes`, the
+    largest size of the table, `agent.max_balls` becomes the largest number whose table fits. See
+    `kernels.boxes.budget`.
+
+    Raises
+    ------
+    ConfigurationError
+        If `max_bytes` is too small for the first balls.
+    """
+    agent.max_bytes = None if max_bytes is None else check_int(max_bytes, "max_bytes", 1)
+    if agent.max_balls is None and agent.max_bytes is None:
+        return
+    core["rule"] |= kernels.WITHIN
+    core["cubes"] = 0
+    n_kept = int(core["n_stats"][0]) if core["bonus_rule"][0] else 0
+    core["n_stats"] = n_kept + 1 + len(agent.axes)
+    if agent.max_bytes is not None:
+        n_roots = count_roots(core)
+        n_first = n_roots * n_first_balls(agent.axes, getattr(agent, "first_cut", None))
+        row = kernels.BALL.itemsize + 8 * int(core["n_stats"][0])
+        n_balls = (agent.max_bytes // row - n_roots - n_roots % 2) // 2 + n_roots
+        if n_balls < n_first:
+            least = (2 * n_first - n_roots + n_roots % 2) * row
+            raise ConfigurationError(
+                f"max_bytes={agent.max_bytes:,} is too small: {count_noun(n_first, 'first ball')} "
+                f"take {least:,} bytes, and each further one {2 * row}"
+            )
+        agent.max_balls = min(n_balls, agent.max_balls or MOST_BALLS)
+    core["max_balls"] = agent.max_balls
 
 
 def n_first_balls(axes: Axes, first_cut: float | None) -> int:

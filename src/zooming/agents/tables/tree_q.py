@@ -12,7 +12,12 @@ from zooming.agents.base.status import clipping_text
 from zooming.agents.files.options import build_agent
 from zooming.agents.tables.core import check_n_rows
 from zooming.agents.tables.q_learner import QLearner
-from zooming.agents.tables.split_options import first_boxes, split_core, take_split_options
+from zooming.agents.tables.split_options import (
+    first_boxes,
+    set_budget,
+    split_core,
+    take_split_options,
+)
 from zooming.errors import ConfigurationError
 from zooming.kernels.boxes.layout import INDEX
 from zooming.kernels.boxes.trees import N_TREE_STATS
@@ -45,8 +50,8 @@ class TreeQ(QLearner):
     first_cut : float, optional
         Place of the first cut of every interval, as a share of its length. By default it is halved.
         All later cuts halve. Trees with different first cuts have other borders.
-    split, max_balls, ties, horizon, reward_range, rewards, bounds, ordered, squash, weights, names
-        As for `AdaptiveQ`, and so is `seed`.
+    split, max_balls, max_bytes, ties, horizon, reward_range, rewards, bounds, ordered, squash
+        As for `AdaptiveQ`, and so are `weights`, `names` and `seed`.
 
     Examples
     --------
@@ -78,6 +83,7 @@ class TreeQ(QLearner):
         first_cut: float | None = None,
         split: str = "all",
         max_balls: int | None = None,
+        max_bytes: int | None = None,
         seed: int | None = None,
     ) -> None:
         if not isinstance(shared, bool):
@@ -95,6 +101,7 @@ class TreeQ(QLearner):
         self.first_cut = first_cut
         core = split_core(self)
         core["bonus_rule"], core["n_stats"], core["lipschitz"] = INDEX, N_TREE_STATS, self.slope
+        set_budget(self, core, max_bytes)
         self._begin(first_boxes(self, core, TreeTable, first_cut))
 
     @property
@@ -118,8 +125,11 @@ class TreeQ(QLearner):
         self.table.rescale(check_float(span, "span", math.ulp(0.0), math.inf), unknown)
 
     def _status(self) -> dict[str, Any]:
-        found = {"partitions": "one for all steps" if self.shared else "one per step"}
-        return {**found, "slope": self.slope, "scale of rewards": self.scale}
+        found: dict[str, Any] = {
+            "partitions": "one for all steps" if self.shared else "one per step"
+        }
+        found |= {"slope": self.slope, "scale of rewards": self.scale}
+        return {**found, **self._fullness()}
 
     def __repr__(self) -> str:
         return (

@@ -1,7 +1,8 @@
 """Check the laws on boxes.
 
 A split rule that does not make cubes is checked against the conditions of the theorem on nested
-schemes: c1 <= sqrt(n) diam <= c2, with bounded aspect ratios.
+schemes: c1 <= sqrt(n) diam <= c2, with bounded aspect ratios. A table that has reached its budget
+of balls has removed some, see `kernels.boxes.budget`: then only covering and the table are laws.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from zooming.agents.tables.adaptive_q import AdaptiveQ
 from zooming.agents.tables.q_learner import QLearner
 from zooming.analysis.audit.report import Audit, Law, find_optimistic_bonus, growth
 from zooming.analysis.optimal import Optimal
-from zooming.kernels import LOW, WEIGHT, WIDTH
+from zooming.kernels import LENGTH_TOLERANCE, LOW, WEIGHT, WIDTH
 from zooming.partitions.faults import lengths
 from zooming.partitions.view import Partition
 from zooming.validation import count_own_frames
@@ -32,12 +33,9 @@ def audit_boxes(agent: QLearner, optimal: Optimal | None, n_points: int, seed: i
     generator = np.random.default_rng(seed)
     laws = [_covering(partitions, generator, n_points)]
     if agent.table.core["cubes"][0]:
-        laws += [
-            _separation(partitions),
-            _visits(
-                partitions, limited=agent.n_balls + 2 ** len(agent.axes) - 1 > _max_balls(agent)
-            ),
-        ]
+        laws += [_separation(partitions), _visits(partitions)]
+    elif _removes(agent):
+        laws.append(_removals(agent, partitions))
     elif isinstance(agent, AdaptiveQ):
         laws.append(_conditions(agent, c1, c2, aspect))
     else:
@@ -64,9 +62,26 @@ def audit_boxes(agent: QLearner, optimal: Optimal | None, n_points: int, seed: i
     )
 
 
-def _max_balls(agent: QLearner) -> int:
-    """Return the largest number of balls that the agent may have."""
-    return int(agent.table.core["max_balls"][0])
+def _removes(agent: QLearner) -> bool:
+    """Return whether balls may have been removed, because the table has reached its budget."""
+    return bool(agent.table.has_budget and agent.is_full)
+
+
+def _removals(agent: QLearner, partitions: list[Partition]) -> Law:
+    """Say what removals do to the lemmas, and count the balls that reach over a removed one."""
+    n_enlarged = 0
+    for p in partitions:
+        kept = agent.table.stats[agent.table.boxes(p.step)[0], -len(agent.axes) :]
+        larger = lengths(agent.axes.table, p.low, p.high) > kept * (1 + LENGTH_TOLERANCE)
+        n_enlarged += int((larger & agent.axes.are_intervals).any(axis=1).sum())
+    return Law(
+        "split rule",
+        None,
+        f"max_balls={agent.max_balls:,} is reached, so splits remove balls; {n_enlarged} of "
+        f"{agent.n_balls} reach over removed ones. Visits per radius (lemma 5.4) and the distance "
+        "of centers (lemma 5.3) are no laws, nor is optimism (lemma 5.1): V does not fall by "
+        "removals along an action axis, but may along a state axis. No regret bound holds",
+    )
 
 
 def _to_unit_cube(agent: QLearner, balls: Partition) -> Partition:
@@ -106,7 +121,7 @@ def _conditions(agent: AdaptiveQ, c1: float, c2: float, aspect: float) -> Law:
     faults = []
     if c1 < SMALLEST_C1:
         faults.append(f"balls are split too early, c1 = {c1:.3g} < {SMALLEST_C1:g}")
-    if c2 > LARGEST_C2 and not agent.is_full:  # a ball that may not split still counts its visits
+    if c2 > LARGEST_C2:
         faults.append(f"balls are split too late, c2 = {c2:.3g} > {LARGEST_C2:g}")
     if aspect > widest:
         faults.append(f"balls are too long, aspect ratio {aspect:.3g} > {widest:.3g}")
@@ -170,17 +185,12 @@ def _separation(partitions: list[Partition]) -> Law:
     return Law("separation", True, "centers of equal radius are at least a radius apart")
 
 
-def _visits(partitions: list[Partition], *, limited: bool) -> Law:
-    """Check 4^(l-1) <= n < 4^l for every ball of depth l.
-
-    If `max_balls` has stopped a split (`limited`), only the lower bound is checked.
-    """
+def _visits(partitions: list[Partition]) -> Law:
+    """Check 4^(l-1) <= n < 4^l for every ball of depth l."""
     deepest = 0
     for p in partitions:
         least = np.where(p.depth > 0, 4.0 ** (p.depth - 1.0), 0.0)
-        bad = p.n_visits < least
-        if not limited:  # a ball that may not split still counts its visits
-            bad |= p.n_visits >= 4.0**p.depth
+        bad = (p.n_visits < least) | (p.n_visits >= 4.0**p.depth)
         if bad.any():
             i = int(np.flatnonzero(bad)[0])
             most = 4.0 ** p.depth[i] - 1
@@ -252,6 +262,7 @@ def _optimism(
             first = f"; first in {where}: Q = {estimate[i]:.4f} < Q* = {truth[i]:.4f}"
     share = failed / looked
     proved = find_optimistic_bonus(agent.bonus, optimal.grid.env, generator) is not None
+    proved = proved and not _removes(agent)
     found = f"Q >= Q* fails at {share:.2%} of the points" + (
         f", by up to {worst:.3g}{first}" if failed else ""
     )

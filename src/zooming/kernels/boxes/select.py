@@ -23,6 +23,7 @@ from zooming.kernels.boxes.layout import (
     RANDOM,
     UNIFORM,
     WEIGHT,
+    WITHIN,
 )
 from zooming.kernels.boxes.points import in_units, net_point, play_value
 from zooming.kernels.boxes.update_rule import draw, index, learn, learn_scaled
@@ -87,6 +88,24 @@ def length(axes, axis, low, high):
 
 
 @jit_no_refcount
+def side_along(table, axes, row, axis):
+    """Return the weighted length of one side of a ball of any shape."""
+    low = 0.0
+    high = 1.0
+    child = row
+    while (low == 0.0 or high == 1.0) and np.int64(table[child]["parent"]) != NO_PARENT:
+        parent = np.int64(table[child]["parent"])
+        if np.int64(table[parent]["axis"]) == axis:
+            if child & 1:
+                if low == 0.0:
+                    low = table[parent]["cut"]
+            elif high == 1.0:
+                high = table[parent]["cut"]
+        child = parent
+    return length(axes, axis, low, high)
+
+
+@jit_no_refcount
 def diameter(table, core, axes, row):
     """Return the length of the longest side of a ball.
 
@@ -96,19 +115,7 @@ def diameter(table, core, axes, row):
         return HALVED[table[row]["depth"]]
     longest = 0.0
     for axis in range(axes.shape[0]):
-        low = 0.0
-        high = 1.0
-        child = row
-        while (low == 0.0 or high == 1.0) and np.int64(table[child]["parent"]) != NO_PARENT:
-            parent = np.int64(table[child]["parent"])
-            if np.int64(table[parent]["axis"]) == axis:
-                if child & 1:
-                    if low == 0.0:
-                        low = table[parent]["cut"]
-                elif high == 1.0:
-                    high = table[parent]["cut"]
-            child = parent
-        longest = max(longest, length(axes, axis, low, high))
+        longest = max(longest, side_along(table, axes, row, axis))
     return longest
 
 
@@ -342,9 +349,15 @@ def keep_maxima(table, row):
 
 
 @jit_inline
+def may_split(core):
+    """Return whether the table has room for one more ball, or makes room, see `budget`."""
+    return core[0]["n_balls"] < core[0]["max_balls"] or core[0]["rule"] >= WITHIN
+
+
+@jit_inline
 def is_due(t, row, n_visits):
     """Return whether a ball is due to split after its update."""
-    return n_visits >= t.rows[row]["due_at"] and t.core[0]["n_balls"] < t.core[0]["max_balls"]
+    return n_visits >= t.rows[row]["due_at"] and may_split(t.core)
 
 
 @jit_inline

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels.boxes.layout import ACTIVE, ATOMS, LENGTH_TOLERANCE, LONGEST, SCALED
+from zooming.kernels.boxes.layout import ACTIVE, ATOMS, LENGTH_TOLERANCE, LONGEST
 from zooming.kernels.boxes.select import cube_sides, diameter, length, sides
 from zooming.kernels.loop.jit import jit_kernel, jit_no_refcount
 
@@ -34,25 +34,38 @@ def due_after(core, diameter):
 
 
 @jit_no_refcount
-def sides_to_halve(core, axes, low, high):
+def longest_side(lengths):
+    """Return the first axis with the largest length."""
+    first = 0
+    for axis in range(1, lengths.shape[0]):
+        if lengths[axis] > lengths[first] * (1.0 + LENGTH_TOLERANCE):
+            first = axis
+    return first
+
+
+@jit_no_refcount
+def sides_to_halve(core, lengths):
     """Return the axes that the rule halves, as bits: bit i is set for axis i.
 
     ALL halves every side longer than half the diameter, LONGEST halves one longest side.
     """
-    longest = 0.0
-    first = 0
-    for axis in range(axes.shape[0]):
-        side = length(axes, axis, low[axis], high[axis])
-        if side > longest * (1.0 + LENGTH_TOLERANCE):
-            longest = side
-            first = axis
-    if core[0]["rule"] == LONGEST:
-        return np.int64(1) << first
-    halved = np.int64(0)
-    for axis in range(axes.shape[0]):
-        if length(axes, axis, low[axis], high[axis]) > 0.5 * longest * (1.0 + LENGTH_TOLERANCE):
-            halved |= np.int64(1) << axis
+    first = longest_side(lengths)
+    halved = np.int64(1) << first
+    if core[0]["rule"] & LONGEST == 0:
+        for axis in range(lengths.shape[0]):
+            if lengths[axis] > 0.5 * lengths[first] * (1.0 + LENGTH_TOLERANCE):
+                halved |= np.int64(1) << axis
     return halved
+
+
+@jit_no_refcount
+def n_parts(halved):
+    """Return the number of parts of a ball that is halved along these axes."""
+    parts = np.int64(1)
+    while halved > 0:
+        parts <<= halved & 1
+        halved >>= 1
+    return parts
 
 
 @jit_no_refcount
@@ -68,16 +81,16 @@ def middle(axes, axis, low, high):
 
 
 @jit_kernel
-def cut(table, core, stats, axes, row, halved, at):
+def cut(table, core, stats, axes, row, halved, at, next_row):
     """Replace an active ball by its parts, cut along the axes in `halved`. They inherit Q and n.
 
-    `at[axis]` is the place of the cut, strictly inside the ball. Every split of every rule is made
-    here. The caller has reserved the rows. [SBY19 Split Ball]
+    `at[axis]` is the place of the cut, strictly inside the ball. The new rows begin at `next_row`,
+    which the caller has reserved. Return (row of the first part, row after the last). Every split
+    of every rule is made here. [SBY19 Split Ball]
     """
     depth = np.int64(table[row]["depth"])
     first_parent = row
     n_parents = 1
-    next_row = core[0]["n_rows"]
     for axis in range(axes.shape[0]):
         if halved >> axis & 1 == 0:
             continue
@@ -94,7 +107,7 @@ def cut(table, core, stats, axes, row, halved, at):
                 table[c]["parent"] = parent
                 table[c]["child"] = ACTIVE
                 table[c]["depth"] = min(depth + 1, 255) if is_last else depth
-                if core[0]["bonus_rule"] != SCALED:
+                if stats.shape[0] > 0:
                     for i in range(stats.shape[1]):
                         stats[c, i] = stats[row, i]
         first_parent = next_row
@@ -106,8 +119,9 @@ def cut(table, core, stats, axes, row, halved, at):
         table[c]["due_at"] = (
             due if core[0]["cubes"] == 1 else due_after(core, diameter(table, core, axes, c))
         )
-    core[0]["n_rows"] = next_row
+    core[0]["n_rows"] = max(core[0]["n_rows"], next_row)
     core[0]["n_balls"] += n_parents - 1
+    return first_parent, next_row
 
 
 @jit_kernel
@@ -117,28 +131,25 @@ def split(table, core, stats, axes, row):
     The caller has reserved the rows.
     """
     n_axes = axes.shape[0]
-    if (
-        core[0]["cubes"] == 1
-        and core[0]["n_balls"] + (np.int64(1) << n_axes) - 1 > core[0]["max_balls"]
-    ):
+    n_more = core[0]["max_balls"] - core[0]["n_balls"]
+    if core[0]["cubes"] == 1 and (np.int64(1) << n_axes) - 1 > n_more:
         return
     low = np.empty(n_axes)
     high = np.empty(n_axes)
+    at = np.empty(n_axes)
     halved = (np.int64(1) << n_axes) - 1
     if core[0]["cubes"] == 1:
         cube_sides(table, row, 0, low, high)
     else:
         sides(table, row, 0, low, high)
-        halved = sides_to_halve(core, axes, low, high)
-        n_children = np.int64(1)
         for axis in range(n_axes):
-            n_children <<= halved >> axis & 1
-        if core[0]["n_balls"] + n_children - 1 > core[0]["max_balls"]:
+            at[axis] = length(axes, axis, low[axis], high[axis])
+        halved = sides_to_halve(core, at)
+        if n_parts(halved) - 1 > n_more:
             return
-    at = np.empty(n_axes)
     for axis in range(n_axes):
         at[axis] = middle(axes, axis, low[axis], high[axis])
-    cut(table, core, stats, axes, row, halved, at)
+    cut(table, core, stats, axes, row, halved, at, core[0]["n_rows"])
 
 
 @jit_no_refcount

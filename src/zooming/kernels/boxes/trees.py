@@ -41,7 +41,7 @@ from zooming.kernels.boxes.play import (
     sizes,
     with_own_scratch,
 )
-from zooming.kernels.boxes.select import diameter, make_select
+from zooming.kernels.boxes.select import diameter, make_select, may_split
 from zooming.kernels.boxes.split import split as split_box
 from zooming.kernels.boxes.update_rule import ceiling
 from zooming.kernels.loop.crossing import boxes_at
@@ -110,19 +110,29 @@ def join(table, stats, row):
     return True
 
 
-@jit_kernel
-def write_rows(table, core, stats, axes, first, last):
-    """Write `due_at` of the balls, and the indices of all rows, from `first` to `last` - 1.
+@jit_inline
+def climb(table, stats, row):
+    """Update the maxima of all ancestors of `row`."""
+    while join(table, stats, row):
+        row = np.int64(table[row]["parent"])
 
-    Rows are visited from last to first: children have higher numbers than their parents.
+
+@jit_kernel
+def write_rows(table, core, stats, axes, first, last, are_new):
+    """Write the indices of all rows from `first` to `last` - 1, and of their ancestors.
+
+    If the rows are new, write `due_at` of their balls, too.
     """
-    for row in range(last - 1, first - 1, -1):
+    for row in range(first, last):
+        if table[row]["child"] != ACTIVE:
+            table[row]["value"] = stats[row, FIRST_INDEX] = -np.inf
+    for row in range(first, last):
         if table[row]["child"] == ACTIVE:
             across = diameter(table, core, axes, row)
-            table[row]["due_at"] = due_at(across)
+            if are_new:
+                table[row]["due_at"] = due_at(across)
             write_index(table, core, stats, row, across)
-        else:
-            join(table, stats, np.int64(table[row]["child"]))
+            climb(table, stats, row)
 
 
 @jit_inline
@@ -150,15 +160,8 @@ def update_ball(t, step, row, reward, next_value, action):
     return (
         weight >= table[row]["due_at"]
         and weight * across * across >= SPLIT_NOISE * stats[row, NOISE]
-        and core[0]["n_balls"] < core[0]["max_balls"]
+        and may_split(core)
     )
-
-
-@jit_inline
-def climb(table, stats, row):
-    """Update the maxima of all ancestors of `row`."""
-    while join(table, stats, row):
-        row = np.int64(table[row]["parent"])
 
 
 @jit_kernel
@@ -169,15 +172,16 @@ def split(t, row):
     """
     first = t.core[0]["n_rows"]
     split_box(t.rows, t.core, t.stats, t.axes, row)
-    last = t.core[0]["n_rows"]
-    if last > first:
-        weight = max(1.0, 0.5 * t.stats[row, WEIGHT])
-        for child in range(first, last):
-            t.stats[child, WEIGHT] = weight
-        write_rows(t.rows, t.core, t.stats, t.axes, first, last)
-        join(t.rows, t.stats, first)  # the first new row is a child of `row`
-        climb(t.rows, t.stats, row)
+    settle(t, row, first, t.core[0]["n_rows"])
     return True
+
+
+@jit_kernel
+def settle(t, row, first, last):
+    """Give the new rows below `row`, from `first` to `last` - 1, their weight and index."""
+    for child in range(first, last):
+        t.stats[child, WEIGHT] = max(1.0, 0.5 * t.stats[row, WEIGHT])
+    write_rows(t.rows, t.core, t.stats, t.axes, first, last, True)
 
 
 select = make_select("trees", index_of)
