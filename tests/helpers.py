@@ -7,25 +7,7 @@ import pytest
 import zooming
 from zooming.agents.training.replay import Transitions
 from zooming.kernels import IS_JIT_DISABLED
-from zooming.testing.tools import knowledge
-
-__all__ = [
-    "AGENTS",
-    "BOXES",
-    "KINDS",
-    "LEARNERS",
-    "OBSERVED",
-    "OPTIONS",
-    "Boxes",
-    "Drift",
-    "box",
-    "knowledge",
-    "recorded",
-    "same_history",
-    "stock",
-    "stock_env",
-    "words",
-]
+from zooming.testing.tools import knowledge as knowledge  # for other test files
 
 AGENTS = {
     "AdaptiveQ": zooming.AdaptiveQ,
@@ -114,6 +96,15 @@ def same_history(one, other):
     )
 
 
+def assert_drivers_agree(make, episodes):
+    """Let both drivers train an agent of `make()`, assert that they did the same, return a run."""
+    fused, python = (make() for _ in range(2))
+    history = fused.learn(episodes, driver="fused")
+    assert same_history(history, python.learn(episodes, driver="python"))
+    assert knowledge(fused) == knowledge(python)
+    return history
+
+
 def recorded(env, n_episodes, seed=0, horizon=4):
     """Return transitions of random states and actions; some episodes end early."""
     axes, rng = zooming.Random(env, horizon=horizon, seed=0).axes, np.random.default_rng(seed)
@@ -138,30 +129,17 @@ def recorded(env, n_episodes, seed=0, horizon=4):
 OBSERVED = [0.1, 0.1, 0.8]
 OPTIONS = [
     ("zooming/Oil-v0", {}),
-    (
-        "zooming/Oil-v0",
-        {
-            "survey": "quadratic",
-            "sharpness": 10.0,
-            "noise": 0.1,
-            "dims": 3,
-            "start": "uniform",
-            "horizon": 7,
-        },
-    ),
+    ("zooming/Oil-v0", {"survey": "quadratic", "sharpness": 10.0, "noise": 0.1, "dims": 3,
+     "start": "uniform", "horizon": 7}),
     ("zooming/Oil-v0", {"dims": 2, "center": [0.2, 0.9], "start": [0.1, 0.4]}),
     ("zooming/Ambulance-v0", {}),
     ("zooming/Ambulance-v0", {"arrivals": "uniform", "travel_weight": 1.0}),
-    (
-        "zooming/Ambulance-v0",
-        {"arrivals": "shifting", "n_ambulances": 2, "horizon": 8, "start": "uniform"},
-    ),
-    (
-        "zooming/Ambulance-v0",
-        {"arrivals": np.array(OBSERVED), "n_ambulances": 3, "start": [0.1, 0.5, 0.9]},
-    ),
+    ("zooming/Ambulance-v0", {"arrivals": "shifting", "n_ambulances": 2, "horizon": 8,
+     "start": "uniform"}),
+    ("zooming/Ambulance-v0", {"arrivals": np.array(OBSERVED), "n_ambulances": 3,
+     "start": [0.1, 0.5, 0.9]}),
     ("zooming/Ambulance-v0", {"arrivals": ["beta", "uniform", OBSERVED], "horizon": 3}),
-]
+]  # fmt: skip
 
 
 def stock(state, action, step, params, rng, next_state):

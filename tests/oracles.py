@@ -56,11 +56,9 @@ class Tables(gym.Env):
 
     def __init__(self, n_states, n_actions, horizon, seed):
         rng = np.random.default_rng(seed)
-        self.observation_space, self.action_space, self.n_steps = (
-            gym.spaces.Discrete(n_states),
-            gym.spaces.Discrete(n_actions),
-            horizon,
-        )
+        self.observation_space = gym.spaces.Discrete(n_states)
+        self.action_space = gym.spaces.Discrete(n_actions)
+        self.n_steps = horizon
         self.chances = rng.dirichlet(np.ones(n_states), (horizon, n_states, n_actions))
         self.rewards = rng.random((horizon, n_states, n_actions))
 
@@ -71,11 +69,8 @@ class Tables(gym.Env):
 
     def step(self, action):
         reward = float(self.rewards[self.now, self.state, action])
-        self.state = np.int64(
-            self.np_random.choice(
-                self.observation_space.n, p=self.chances[self.now, self.state, action]
-            )
-        )
+        chances = self.chances[self.now, self.state, action]
+        self.state = np.int64(self.np_random.choice(self.observation_space.n, p=chances))
         self.now += 1
         return self.state, reward, self.now >= self.n_steps, False, {}
 
@@ -87,16 +82,9 @@ def agreeing(agent, reference):
     """Every ball, value and count of the agent's partitions, compared with the reference's."""
     for step in range(agent.horizon):
         balls = agent.partition(step)
-        ours = {
-            tuple(center): (q, n, r)
-            for center, q, n, r in zip(
-                ((balls.low + balls.high) / 2).tolist(),
-                balls.q_value,
-                balls.n_visits,
-                balls.radius,
-                strict=True,
-            )
-        }
+        centers = map(tuple, ((balls.low + balls.high) / 2).tolist())
+        found = zip(balls.q_value, balls.n_visits, balls.radius, strict=True)
+        ours = dict(zip(centers, found, strict=True))
         theirs = {
             ball.center: (ball.q_value, ball.n_visits, ball.radius)
             for ball in reference.roots[step].active()
@@ -113,13 +101,8 @@ class Brute:
     def __init__(self, space, horizon, bonus, lazy=False, split_after=1.0):
         """`bonus`: a number c for c / sqrt(t), or a function (brute, step, ball) that gives Q
         from all visits of a ball."""
-        self.space, self.horizon, self.bonus, self.lazy, self.split_after = (
-            space,
-            horizon,
-            bonus,
-            lazy,
-            split_after,
-        )
+        self.space, self.horizon, self.bonus = space, horizon, bonus
+        self.lazy, self.split_after = lazy, split_after
         self.along, self.across = space.distances.tolist(), space.action_distances.tolist()
         self.shape = len(space.distances), len(space.action_distances)
         x, a = space.middle()
@@ -130,11 +113,9 @@ class Brute:
         self.episode = 0
 
     def contains(self, ball, x, a):
-        along, across = self.along[ball["x"]][x], self.across[ball["a"]][a]
-        power = self.space.power or 1.0
-        return (
-            along + across if self.space.power else max(along, across)
-        ) <= self.space.reach * 0.5 ** (power * ball["depth"])
+        along, across, power = self.along[ball["x"]][x], self.across[ball["a"]][a], self.space.power
+        apart = along + across if power else max(along, across)
+        return apart <= self.space.reach * 0.5 ** ((power or 1.0) * ball["depth"])
 
     def owner(self, h, x, a):
         """The ball of smallest radius that holds the pair, the oldest of these."""
@@ -158,9 +139,8 @@ class Brute:
             ball["q"] = self.bonus(self, h, ball)
         else:
             rate = (self.horizon + 1) / (self.horizon + ball["n"])
-            ball["q"] = (1 - rate) * ball["q"] + rate * (
-                reward + next_value + self.bonus / math.sqrt(ball["n"])
-            )
+            target = reward + next_value + self.bonus / math.sqrt(ball["n"])
+            ball["q"] = (1 - rate) * ball["q"] + rate * target
         if ball["n"] >= self.split_after * 4 ** ball["depth"] and len(self.domain(h, ball)) > 1:
             if self.lazy:
                 self.add(h, ball, x, a)
@@ -193,14 +173,8 @@ class Brute:
 
 def shown(agent, h):
     found = agent.balls(h)
-    columns = (
-        found.state[:, 0],
-        found.action[:, 0],
-        found.depth,
-        found.n_visits,
-        found.n_points,
-        found.q_value,
-    )
+    counts = found.depth, found.n_visits, found.n_points
+    columns = found.state[:, 0], found.action[:, 0], *counts, found.q_value
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
@@ -209,11 +183,14 @@ class UcbH:
     of the best actions."""
 
     def __init__(self, n_states, n_actions, horizon, c):
-        self.horizon, self.c = horizon, c
-        self.q = np.full((horizon, n_states, n_actions), float(horizon))
+        self.horizon, self.c, self.shape = horizon, c, (horizon, n_states, n_actions)
+        self.q = np.full(self.shape, float(horizon))
         self.v = np.full((horizon + 1, n_states), float(horizon))
         self.v[horizon] = 0
-        self.n = np.zeros((horizon, n_states, n_actions), int)
+        self.n = np.zeros(self.shape, int)
+
+    def bonus(self, at, rate, value):
+        return self.c / math.sqrt(self.n[at])
 
     def learn(self, env, episodes, seed):
         trajectory = []
@@ -222,14 +199,50 @@ class UcbH:
             for step in range(self.horizon):
                 action = int(np.argmax(self.q[step, state]))
                 after, reward, *_ = env.step(action)
-                self.n[step, state, action] += 1
-                t = self.n[step, state, action]
-                alpha = (self.horizon + 1) / (self.horizon + t)
-                target = reward + self.v[step + 1, after] + self.c / math.sqrt(t)
-                self.q[step, state, action] = (1 - alpha) * self.q[
-                    step, state, action
-                ] + alpha * target
+                at, value = (step, state, action), self.v[step + 1, after]
+                self.n[at] += 1
+                rate = (self.horizon + 1) / (self.horizon + self.n[at])
+                target = reward + value + self.bonus(at, rate, value)
+                self.q[at] = (1 - rate) * self.q[at] + rate * target
                 self.v[step, state] = min(self.horizon, self.q[step, state].max())
                 trajectory.append((int(state), action, reward))
                 state = after
         return trajectory
+
+    def compare(self, agent, env, episodes, seed):
+        """Assert that the agent plays the same episodes and learns the same table."""
+        expected, trajectory = self.learn(env, episodes, seed), []
+        for episode in range(episodes):
+            state, _ = env.reset(seed=seed if episode == 0 else None)
+            for step in range(self.horizon):
+                action = agent.act(step, state)
+                after, reward, terminated, *_ = env.step(action)
+                agent.update(step, state, action, reward, after, terminated)
+                trajectory.append((int(state), int(action), reward))
+                state = after
+        assert trajectory == expected
+        for at in np.ndindex(self.shape):
+            assert agent.q_value(*at) == pytest.approx(self.q[at], rel=1e-9)
+            assert agent.visits(*at) == self.n[at]
+
+
+class UcbB(UcbH):
+    """Jin et al. 2018, algorithm 2: sums of V and V^2 give the variance."""
+
+    def __init__(self, n_states, n_actions, horizon, c1, c2, iota):
+        super().__init__(n_states, n_actions, horizon, 0.0)
+        self.c1, self.c2, self.iota = c1, c2, iota
+        self.mu, self.sigma, self.beta = (np.zeros(self.shape) for _ in range(3))
+
+    def bonus(self, at, rate, value):
+        self.mu[at] += value
+        self.sigma[at] += value**2
+        t, h, iota, (_, n_states, n_actions) = self.n[at], self.horizon, self.iota, self.shape
+        w = self.sigma[at] / t - (self.mu[at] / t) ** 2
+        lower_order = math.sqrt(h**7 * n_states * n_actions) * iota / t
+        by_variance = self.c1 * (math.sqrt(h / t * (w + h) * iota) + lower_order)
+        before, self.beta[at] = (
+            self.beta[at],
+            min(by_variance, self.c2 * math.sqrt(h**3 * iota / t)),
+        )
+        return (self.beta[at] - (1 - rate) * before) / (2 * rate)

@@ -324,12 +324,8 @@ class ReferenceMB:
         net: list[float] | None = None, power: float | None = None, factor: float = 1.0,
         is_full: bool = True, is_monotone: bool = False, lipschitz: float = math.inf,
     ) -> None:  # fmt: skip
-        self.n_state, self.n_axes, self.horizon, self.scale = (
-            n_state,
-            n_state + n_action,
-            horizon,
-            scale,
-        )
+        self.n_state, self.n_axes = n_state, n_state + n_action
+        self.horizon, self.scale = horizon, scale
         self.net, self.power, self.factor = net, power, factor
         self.is_full, self.is_monotone, self.lipschitz = is_full, is_monotone, lipschitz
         edges = [0.0, 1.0] if net is None else net

@@ -23,6 +23,7 @@ from zooming.bonuses import Doubling, Theory
 from zooming.testing import tools
 
 FINE, INCONSISTENT, LOST = 0, 3, 4
+OUTCOMES = ("tried", "fine", "died", "lost", "late", "inconsistent")
 LONG = 10_000_000  # episodes: never finished within a test
 PATIENCE = 1.0  # seconds allowed from the signal to the exception
 BOX = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
@@ -77,6 +78,15 @@ def disagreement(agent, n):
     return f"{n} episodes, but {parts} in its agents" if set(parts) - {n} else None
 
 
+def fault_of_going_on(agent):
+    """Learn three episodes more, and return a fault, or None."""
+    n = agent.n_episodes
+    if wrong := disagreement(agent, n):
+        return wrong
+    agent.learn(3)
+    return None if agent.n_episodes == n + 3 else f"{agent.n_episodes} episodes after {n} + 3"
+
+
 # --- scenarios: each plays until it is interrupted, then returns a fault, or None --------------
 
 
@@ -123,13 +133,10 @@ def stepwise(make):
         table = getattr(agent, "table", None)
         if hasattr(table, "rows") and n != table.core["episode"][0]:
             return f"{n} episodes counted, {table.core['episode'][0]} in the table"
-        if wrong := disagreement(agent, n):
-            return wrong
         whole = make().learn(len(history) or 1, driver="fused")
         if len(history) and whole.returns.tobytes() != history.returns.tobytes():
             return "the history differs from that of an uninterrupted run"
-        agent.learn(3)
-        return None if agent.n_episodes == n + 3 else f"{agent.n_episodes} episodes after {n} + 3"
+        return fault_of_going_on(agent)
 
     return scenario
 
@@ -152,11 +159,8 @@ def by_hand(interrupted):
     inner = env.unwrapped  # Gymnasium's checker breaks if the first reset is interrupted
     inner.reset(seed=0)
     inner.step(agent.act(0, inner.reset()[0]))
-    return (
-        None
-        if agent.n_episodes == agent.table.core["episode"][0]
-        else "the episodes are miscounted"
-    )
+    is_counted = agent.n_episodes == agent.table.core["episode"][0]
+    return None if is_counted else "the episodes are miscounted"
 
 
 def steps_alone(interrupted):
@@ -173,51 +177,30 @@ def steps_alone(interrupted):
     interrupted(play)
     first = [env.reset(seed=5)[0].tolist(), env.step(action)[0].tolist()]
     again = own()
-    return (
-        None
-        if first == [again.reset(seed=5)[0].tolist(), again.step(action)[0].tolist()]
-        else "the environment differs"
-    )
+    second = [again.reset(seed=5)[0].tolist(), again.step(action)[0].tolist()]
+    return None if first == second else "the environment differs"
 
 
-def from_log(make):
-    """Scenario: learn_from, with a log that takes seconds."""
-
-    def scenario(interrupted):
-        agent, log = make(), LOGS[0]
-
-        def play():
-            while True:
-                agent.learn_from(log)
-
-        interrupted(play)
-        n = agent.n_episodes
-        if wrong := disagreement(agent, n):
-            return wrong
-        agent.learn(3)
-        return None if agent.n_episodes == n + 3 else f"{agent.n_episodes} episodes after {n} + 3"
-
-    return scenario
-
-
-def warm(make):
-    """Scenario: warm_start, and learn with the rule."""
+def playing(make, play):
+    """Scenario: `play(agent)` until it is interrupted."""
 
     def scenario(interrupted):
         agent = make()
-
-        def play():
-            agent.warm_start(lambda step, state: [0.5], 400)
-            agent.learn(LONG)
-
-        interrupted(play)
-        n = agent.n_episodes
-        if wrong := disagreement(agent, n):
-            return wrong
-        agent.learn(3)
-        return None if agent.n_episodes == n + 3 else f"{agent.n_episodes} episodes after {n} + 3"
+        interrupted(lambda: play(agent))
+        return fault_of_going_on(agent)
 
     return scenario
+
+
+def from_log(agent):
+    """Learn from a log that takes seconds, again and again."""
+    while True:
+        agent.learn_from(LOGS[0])
+
+
+def warm(agent):
+    agent.warm_start(lambda step, state: [0.5], 400)
+    agent.learn(LONG)
 
 
 def plans(call):
@@ -250,11 +233,8 @@ def many(interrupted):
     """Scenario: learn_many with two workers."""
     interrupted(lambda: zooming.learn_many(zooming.AdaptiveQ, oil(), range(6), LONG, n_workers=2))
     few = zooming.learn_many(zooming.AdaptiveQ, oil(), [1], 50)
-    return (
-        None
-        if few[0].returns.tolist() == adaptive().learn(50).returns.tolist()
-        else "the next run differs"
-    )
+    is_same = few[0].returns.tolist() == adaptive().learn(50).returns.tolist()
+    return None if is_same else "the next run differs"
 
 
 def compiling(interrupted):
@@ -299,10 +279,10 @@ SCENARIOS = {
     "fused, Auto": fused(auto),
     "fused, Planner": fused(planner),
     "python, Auto": stepwise(auto),
-    "learn_from, Auto": from_log(auto),
-    "learn_from": from_log(adaptive),
-    "warm, Auto": warm(auto),
-    "warm": warm(lambda: zooming.AdaptiveQ(oil(), reward_range=(-1.0, 2.0), seed=1)),
+    "learn_from, Auto": playing(auto, from_log),
+    "learn_from": playing(adaptive, from_log),
+    "warm, Auto": playing(auto, warm),
+    "warm": playing(lambda: zooming.AdaptiveQ(oil(), reward_range=(-1.0, 2.0), seed=1), warm),
     "refit": plans(lambda agent: agent.table.refit()),
     "predict, new plan": plans(predict_anew),
     "compiling": compiling,
@@ -401,10 +381,7 @@ def warm_up():
 def volley(n, seed, names=None):
     """Make n attempts and return {scenario: {outcome: count}}."""
     draw, names = random.Random(seed), list(names or SCENARIOS)
-    table = {
-        name: dict.fromkeys(("tried", "fine", "died", "lost", "late", "inconsistent"), 0)
-        for name in names
-    }
+    table = {name: dict.fromkeys(OUTCOMES, 0) for name in names}
     for k in range(n):
         name = names[k % len(names)]
         outcome = attempt(name, draw.random() ** 2 * 0.15)
@@ -420,8 +397,5 @@ if __name__ == "__main__":
     )
     for name, row in found.items():
         print(f"{name:22}" + "  ".join(f"{count:5} {outcome}" for outcome, count in row.items()))
-    total = {
-        key: sum(row[key] for row in found.values())
-        for key in ("tried", "fine", "died", "lost", "late", "inconsistent")
-    }
+    total = {key: sum(row[key] for row in found.values()) for key in OUTCOMES}
     print(f"{'all':22}" + "  ".join(f"{count:5} {outcome}" for outcome, count in total.items()))

@@ -10,7 +10,7 @@ from gymnasium.spaces import Discrete
 
 import zooming
 from helpers import Boxes, knowledge, same_history
-from oracles import Tables, UcbH, agreeing, unit_env
+from oracles import Tables, UcbB, UcbH, agreeing, unit_env
 from reference import ReferenceQ
 from references import ReferenceWidthQ
 from zooming import bonuses, kernels, metrics
@@ -89,11 +89,8 @@ def reference_of(bonus, n_state, n_action, horizon):
         return theory(t) - 2 * math.sqrt(horizon**3 * iota_of(bonus, horizon, agent.episode) / t)
 
     def bernstein(agent, step, weights, visits):
-        t, iota, n_balls = (
-            len(visits),
-            iota_of(bonus, horizon, agent.episode),
-            agent.n_balls / horizon,
-        )
+        t, n_balls = len(visits), agent.n_balls / horizon
+        iota = iota_of(bonus, horizon, agent.episode)
         variance = np.var([visit.next_value for visit in visits])
         first = (
             math.sqrt(horizon / t * (variance + horizon) * iota)
@@ -132,96 +129,20 @@ def test_every_bonus_agrees_with_the_reference(bonus, n_state, n_action, horizon
     for _ in range(60):
         for step in range(horizon):
             here, there = centers[rng.integers(3)], centers[rng.integers(3)]
-            transition = (
-                step,
-                here[:n_state],
-                here[n_state:],
-                float(rng.random()),
-                there[:n_state],
-                bool(rng.random() < 0.1),
-            )
-            agent.update(*transition)
-            reference.update(
-                *(list(part) if isinstance(part, np.ndarray) else part for part in transition)
-            )
+            points, reward = (here[:n_state], here[n_state:]), float(rng.random())
+            rest = reward, there[:n_state], bool(rng.random() < 0.1)
+            agent.update(step, *points, *rest)
+            reference.update(step, *map(list, points), reward, list(rest[1]), rest[2])
     agreeing(agent, reference)
-
-
-def test_both_sides_of_the_bernstein_minimum_are_met():
-    agent = zooming.AdaptiveQ(unit_env(1, 1, 3), bonus=EVERY["bernstein, small"], seed=0)
-    beta = []
-    for _ in range(60):
-        agent.update(0, [0.3], [0.3], 0.5, [0.3])
-        row = agent._row_at(0, [0.3], [0.3])
-        beta.append(
-            agent.table.stats[row, 2]
-            / (0.06 * math.sqrt(27 * agent.table.core["iota"][0] / (len(beta) + 1)))
-        )
-    assert beta[0] == pytest.approx(1.0)  # c2 decides
-    assert beta[-1] < 0.99  # the variance does
-
-
-class UcbB:
-    """Jin et al. 2018, algorithm 2, on tables: sums of V and V^2 give the variance."""
-
-    def __init__(self, n_states, n_actions, horizon, c1, c2, iota):
-        self.shape, self.horizon, self.c1, self.c2, self.iota = (
-            (horizon, n_states, n_actions),
-            horizon,
-            c1,
-            c2,
-            iota,
-        )
-        self.q, self.v = (
-            np.full(self.shape, float(horizon)),
-            np.full((horizon + 1, n_states), float(horizon)),
-        )
-        self.v[horizon] = 0
-        self.n, self.mu, self.sigma, self.beta = (np.zeros(self.shape) for _ in range(4))
-
-    def learn(self, env, episodes, seed):
-        trajectory, h, iota = [], self.horizon, self.iota
-        for episode in range(episodes):
-            state, _ = env.reset(seed=seed if episode == 0 else None)
-            for step in range(h):
-                action = int(np.argmax(self.q[step, state]))
-                after, reward, *_ = env.step(action)
-                at, value = (step, state, action), self.v[step + 1, after]
-                self.n[at] += 1
-                self.mu[at] += value
-                self.sigma[at] += value**2
-                t, rate = self.n[at], (h + 1) / (h + self.n[at])
-                w = self.sigma[at] / t - (self.mu[at] / t) ** 2
-                lower_order = math.sqrt(h**7 * self.shape[1] * self.shape[2]) * iota / t
-                by_variance = self.c1 * (math.sqrt(h / t * (w + h) * iota) + lower_order)
-                beta = min(by_variance, self.c2 * math.sqrt(h**3 * iota / t))
-                bonus = (beta - (1 - rate) * self.beta[at]) / (2 * rate)
-                self.beta[at] = beta
-                self.q[at] = (1 - rate) * self.q[at] + rate * (reward + value + bonus)
-                self.v[step, state] = min(h, self.q[step, state].max())
-                trajectory.append((int(state), action, reward))
-                state = after
-        return trajectory
 
 
 @pytest.mark.parametrize(("c1", "c2"), [(4.0, 4.0), (0.002, 0.05), (0.0005, 0.1)])
 def test_bernstein_on_the_discrete_metric_is_ucb_b_of_jin_et_al_trajectory_for_trajectory(c1, c2):
-    env, episodes, trajectory = Tables(4, 3, 3, seed=5), 20 if kernels.IS_JIT_DISABLED else 300, []
-    oracle = UcbB(4, 3, 3, c1, c2, iota=math.log(4 * 3 * episodes / 0.05))
-    expected = oracle.learn(env, episodes, seed=1)
+    env, episodes = Tables(4, 3, 3, seed=5), 20 if kernels.IS_JIT_DISABLED else 300
     bonus = Bernstein(episodes=episodes, lipschitz=0.0, c1=c1, c2=c2)
     agent = zooming.AdaptiveQ(env, horizon=3, bonus=bonus, cap="horizon", ties="first", seed=0)
-    for episode in range(episodes):
-        state, _ = env.reset(seed=1 if episode == 0 else None)
-        for step in range(3):
-            action = agent.act(step, state)
-            after, reward, terminated, *_ = env.step(action)
-            agent.update(step, state, action, reward, after, terminated)
-            trajectory.append((int(state), int(action), reward))
-            state = after
-    assert trajectory == expected
-    for at in np.ndindex(oracle.shape):
-        assert agent.q_value(*at) == pytest.approx(oracle.q[at], rel=1e-9)
+    oracle = UcbB(4, 3, 3, c1, c2, iota=math.log(4 * 3 * episodes / 0.05))
+    oracle.compare(agent, env, episodes, 1)
 
 
 def test_theory_on_the_discrete_metric_is_ucb_h_of_jin_et_al_with_its_bonus_and_by_learn():
@@ -316,18 +237,13 @@ def test_the_doubling_trick_is_a_new_agent_per_phase():
     agent.learn(7)
     assert agent.n_balls > 3 + 3
     phase = zooming.AdaptiveQ(env, bonus=Theory(episodes=8, delta=0.1 / 20), seed=0)
-    phase.table.core["random"], phase.run.env_generator = (
-        agent.table.core["random"],
-        agent.run.env_generator,
-    )
+    phase.table.core["random"] = agent.table.core["random"]
+    phase.run.env_generator = agent.run.env_generator
     assert same_history(agent.learn(8), phase.learn(8))
     n = phase.table.rows_in_use
     assert agent.table.rows[:n].tobytes() == phase.table.rows[:n].tobytes()
-    assert (agent.n_episodes, agent.table.core["phase"][0], agent.table.core["episode"][0]) == (
-        15,
-        3,
-        15,
-    )
+    core = agent.table.core
+    assert (agent.n_episodes, core["phase"][0], core["episode"][0]) == (15, 3, 15)
     total = sum(Doubling(Theory(delta=0.1)).phase(2**j).delta for j in range(52))
     assert 0.098 < total < 0.1
 
@@ -358,37 +274,16 @@ def test_the_doubling_trick_restarts_between_episodes_in_a_loop_of_your_own_and_
     assert knowledge(agent) == before  # what is refused forgets nothing
 
 
-def test_the_doubling_trick_works_where_python_covers_balls_in_the_middle_of_an_episode():
-    def agent():
-        return zooming.MetricQ(
-            gym.make("zooming/Ambulance-v0"),
-            zooming.metrics.LInf(9),
-            bonus=Doubling(Theory()),
-            seed=0,
-        )
-
-    fused, python = agent(), agent()
-    assert same_history(fused.learn(70), python.learn(70, driver="python"))
-    assert fused.table.core["episode"][0] == 70
-
-
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (lambda: Doubling(0.5), r"Doubling: 0.5 does not depend on K"),
-        (lambda: Doubling(Scaled(0.5)), "does not depend on K"),
-        (
-            lambda: Doubling(Theory(episodes=9)),
-            r"episodes=9 is not an option here: .*; write Doubling\(Theory\(\)\)",
-        ),
-        (lambda: Bernstein(c1=-1.0), "Bernstein: c1=-1.0"),
-        (lambda: Theory(reward_noise=math.inf), "Theory: reward_noise=inf"),
-        (
-            lambda: Exact(random_rewards=True, reward_noise=0.1),
-            "either covers random rewards, so give one",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("make", "text"), [
+    (lambda: Doubling(0.5), r"Doubling: 0.5 does not depend on K"),
+    (lambda: Doubling(Scaled(0.5)), "does not depend on K"),
+    (lambda: Doubling(Theory(episodes=9)),
+     r"episodes=9 is not an option here: .*; write Doubling\(Theory\(\)\)"),
+    (lambda: Bernstein(c1=-1.0), "Bernstein: c1=-1.0"),
+    (lambda: Theory(reward_noise=math.inf), "Theory: reward_noise=inf"),
+    (lambda: Exact(random_rewards=True, reward_noise=0.1),
+     "either covers random rewards, so give one"),
+])  # fmt: skip
 def test_a_bonus_says_what_is_wrong_with_its_options(make, text):
     with pytest.raises(zooming.ConfigurationError, match=text):
         make()

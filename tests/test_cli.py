@@ -20,80 +20,52 @@ RUN = ["run", "oil-laplace-1", "--out", "OUT"]
 TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "zooming: name a command: run, tune, "),
-        (["frobnicate"], "zooming: no command is named 'frobnicate' (there are run, tune, "),
-        (["rnu"], "zooming: no command is named 'rnu'; did you mean 'run'?"),
-        (["train", "oil-laplace-1"], "zooming: no command is named 'train'; did you mean 'run'?"),
-        (["--frobnicate"], "zooming: no command is named '--frobnicate'"),
-        (["run", "oil-laplace-1"], "Missing from zooming run"),
-        (["run", "--out", "OUT"], "at least one problem and one agent; zooming list"),
-        (["run", "oil-laplace-7", "--out", "OUT"], "did you mean 'oil-laplace-1'?"),
-        ([*RUN, "--episode", "10"], "Unrecognized options: --episode"),
-        ([*RUN, "--episodes", "ten"], "Error parsing --episodes"),
-        ([*RUN, "--episodes", "-5"], "zooming: --episodes -5: give a whole number >= 1"),
-        ([*RUN, "--entropy", "-1"], "zooming: --entropy -1: give a whole number >= 0"),
-        ([*RUN, "--workers", "0"], "zooming: --workers 0: give a whole number >= 1"),
-        ([*RUN, "--engine", "spark"], "zooming: --engine spark: choose one of local, ray"),
-        ([*RUN, "--agents", "adaptive-q:bonus"], "'bonus' is not a setting; write key=value"),
-        (
-            [*RUN, "--agents", "adaptive-q:bonus=-1"],
-            "adaptive-q:bonus=-1 on oil-laplace-1: bonus c=-1.0: give a finite number",
-        ),
-        (
-            [*RUN, "--agents", "adaptive-q:seed=3"],
-            "adaptive-q:seed=3: a study sets seed for every run",
-        ),
-        (
-            [*RUN, "--agents", "adaptive-q-published"],
-            "adaptive-q-published needs bonus: write adaptive-q-published:bonus=...",
-        ),
-        ([*RUN, "--agents", "random:bonus=1"], "random has no option 'bonus'"),
-        ([*RUN, "--agents", ""], "no agent is named ''"),
-        ([*RUN, "--set", "sharpness=-3"], "sharpness=-3: give a finite number, at least 0"),
-        (
-            ["run", "Pendulum-v1", "--out", "OUT", "--set", "graity=3"],
-            "Pendulum-v1 has no option 'graity'",
-        ),
-        (
-            ["run", "CartPole-v1", "--out", "OUT"],
-            "squash=True (here: adaptive-q:option=value for the agent",
-        ),
-        (["run", "CliffWalking-v1", "--out", "OUT"], "--set max_episode_steps=N for the problem"),
-        (["run", "CartPole-v1", "--out", "OUT", "--agents", "median"], "median on CartPole-v1: "),
-        ([*TUNE, "--agents", "random"], "random has no option 'bonus'"),
-        ([*TUNE, "--agents", "net-q,auto"], "zooming: auto has nothing to tune: it has no bonus"),
-        ([*TUNE, "--values"], "zooming: --values nothing: give at least one number"),
-        ([*TUNE, "--values", "nan"], "zooming: --values nan: give at least one number"),
-        ([*TUNE, "--values", "0.1,,1"], "zooming: --values 0.1,,1: '' is not a number"),
-        ([*TUNE, "--values", "0.1", "one"], "zooming: --values 0.1 one: 'one' is not a number"),
-        ([*TUNE, "--evaluation-seeds", "0"], "zooming: --evaluation-seeds 0: give"),
-        ([*TUNE, "--workers", "0"], "zooming: --workers 0: give"),
-        ([*TUNE, "--option", "max_balls", "--values", "50"], "net-q has no option 'max_balls'"),
-        (["reproduce", "99", "--out", "OUT"], "the paper has no figure '99'"),
-        (["reproduce", "1", "--out", "OUT", "--seeds", "1"], "--seeds 1: give at least 2"),
-        (["reproduce", "1", "--out", "OUT", "--workers", "-1"], "zooming: --workers -1: give"),
-        (["report", "OUT"], "there is no folder"),
-        (["report", ".", "--out", "."], "it is a folder; give the page a name"),
-        (["audit", "OUT"], "No such file"),
-        (["export", "AGENT"], "zooming: name the file to write: zooming export FILE OUT"),
-        (
-            ["export", "AGENT", "a.py", "--to", "b.py"],
-            "zooming: two files to write are named: a.py",
-        ),
-        (["show", "AGENT", "a.html", "--out", "b.html"], "zooming: two files to write are named"),
-        (["audit", "."], "Is a directory"),
-        (["audit", "AGENT", "--resolution", "8"], "--resolution requires --solve"),
-        (
-            ["audit", "AGENT", "--solve", "--resolution", "3"],
-            "zooming: --resolution 3: give a whole number >= 4",
-        ),
-        (["bench", "--fast"], "Unrecognized options: --fast"),
-        (["list", "all"], "Unrecognized options: all"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    ([], "zooming: name a command: run, tune, "),
+    (["frobnicate"], "zooming: no command is named 'frobnicate' (there are run, tune, "),
+    (["rnu"], "zooming: no command is named 'rnu'; did you mean 'run'?"),
+    (["train", "oil-laplace-1"], "zooming: no command is named 'train'; did you mean 'run'?"),
+    (["run", "oil-laplace-1"], "Missing from zooming run"),
+    (["run", "--out", "OUT"], "at least one problem and one agent; zooming list"),
+    (["run", "oil-laplace-7", "--out", "OUT"], "did you mean 'oil-laplace-1'?"),
+    ([*RUN, "--episode", "10"], "Unrecognized options: --episode"),
+    ([*RUN, "--episodes", "ten"], "Error parsing --episodes"),
+    ([*RUN, "--episodes", "-5"], "zooming: --episodes -5: give a whole number >= 1"),
+    ([*RUN, "--engine", "spark"], "zooming: --engine spark: choose one of local, ray"),
+    ([*RUN, "--agents", "adaptive-q:bonus"], "'bonus' is not a setting; write key=value"),
+    ([*RUN, "--agents", "adaptive-q:bonus=-1"],
+     "adaptive-q:bonus=-1 on oil-laplace-1: bonus c=-1.0: give a finite number"),
+    ([*RUN, "--agents", "adaptive-q:seed=3"], "adaptive-q:seed=3: a study sets seed for every run"),
+    ([*RUN, "--agents", "adaptive-q-published"],
+     "adaptive-q-published needs bonus: write adaptive-q-published:bonus=..."),
+    ([*RUN, "--agents", ""], "no agent is named ''"),
+    ([*RUN, "--set", "sharpness=-3"], "sharpness=-3: give a finite number, at least 0"),
+    (["run", "Pendulum-v1", "--out", "OUT", "--set", "graity=3"],
+     "Pendulum-v1 has no option 'graity'"),
+    (["run", "CartPole-v1", "--out", "OUT"],
+     "squash=True (here: adaptive-q:option=value for the agent"),
+    (["run", "CliffWalking-v1", "--out", "OUT"], "--set max_episode_steps=N for the problem"),
+    (["run", "CartPole-v1", "--out", "OUT", "--agents", "median"], "median on CartPole-v1: "),
+    ([*TUNE, "--agents", "random"], "random has no option 'bonus'"),
+    ([*TUNE, "--agents", "net-q,auto"], "zooming: auto has nothing to tune: it has no bonus"),
+    ([*TUNE, "--values"], "zooming: --values nothing: give at least one number"),
+    ([*TUNE, "--values", "nan"], "zooming: --values nan: give at least one number"),
+    ([*TUNE, "--values", "0.1,,1"], "zooming: --values 0.1,,1: '' is not a number"),
+    ([*TUNE, "--option", "max_balls", "--values", "50"], "net-q has no option 'max_balls'"),
+    (["reproduce", "99", "--out", "OUT"], "the paper has no figure '99'"),
+    (["reproduce", "1", "--out", "OUT", "--seeds", "1"], "--seeds 1: give at least 2"),
+    (["report", "OUT"], "there is no folder"),
+    (["report", ".", "--out", "."], "it is a folder; give the page a name"),
+    (["audit", "OUT"], "No such file"),
+    (["export", "AGENT"], "zooming: name the file to write: zooming export FILE OUT"),
+    (["export", "AGENT", "a.py", "--to", "b.py"], "zooming: two files to write are named: a.py"),
+    (["show", "AGENT", "a.html", "--out", "b.html"], "zooming: two files to write are named"),
+    (["audit", "."], "Is a directory"),
+    (["audit", "AGENT", "--resolution", "8"], "--resolution requires --solve"),
+    (["audit", "AGENT", "--solve", "--resolution", "3"],
+     "zooming: --resolution 3: give a whole number >= 4"),
+    (["bench", "--fast"], "Unrecognized options: --fast"),
+])  # fmt: skip
 def test_a_wrong_command_is_answered_in_a_sentence(
     arguments, message, tmp_path, capsys, monkeypatch
 ):
@@ -103,12 +75,7 @@ def test_a_wrong_command_is_answered_in_a_sentence(
         zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).save(agent)
     said = re.escape(message.removeprefix("zooming: "))
     with pytest.raises(SystemExit, match=rf"{said}|^2$") as ended:  # 2: tyro has printed it
-        cli.main(
-            [
-                {"OUT": str(out), "AGENT": str(agent)}.get(argument, argument)
-                for argument in arguments
-            ]
-        )
+        cli.main([{"OUT": str(out), "AGENT": str(agent)}.get(one, one) for one in arguments])
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
     assert not out.exists()
@@ -121,27 +88,17 @@ def test_what_was_begun_and_came_to_nothing_is_checked_again(tmp_path, capsys):
     study.run(tmp_path / "study", workers=1)
     for chunk in (tmp_path / "study" / "chunks").iterdir():
         chunk.unlink()
+    text = "run oil-laplace-1 --agents random:reward_range=3 --out"
     with pytest.raises(SystemExit, match="reward_range"):
-        cli.main(
-            [
-                *words("run oil-laplace-1 --agents random:reward_range=3 --out"),
-                str(tmp_path / "study"),
-            ]
-        )
+        cli.main([*words(text), str(tmp_path / "study")])
     assert "0/20 runs" not in capsys.readouterr().out
 
 
 def test_an_error_of_a_run_names_its_agent_and_how_a_study_takes_options(tmp_path):
-    arguments = [
-        *words("run Pendulum-v1 --agents net-q:spacing=0.5 --episodes 2 --seeds 1"),
-        "--workers",
-        "1",
-    ]
-    with pytest.raises(
-        SystemExit,
-        match=r"net-q:spacing=0.5 on Pendulum-v1: .* \(here: 'net-q:reward_range=\(low,high\)'",
-    ):
-        cli.main([*arguments, "--out", str(tmp_path / "study")])
+    text = "run Pendulum-v1 --agents net-q:spacing=0.5 --episodes 2 --seeds 1 --workers 1"
+    message = r"net-q:spacing=0.5 on Pendulum-v1: .* \(here: 'net-q:reward_range=\(low,high\)'"
+    with pytest.raises(SystemExit, match=message):
+        cli.main([*words(text), "--out", str(tmp_path / "study")])
 
 
 def test_settings_with_brackets_are_one_setting():

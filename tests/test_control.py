@@ -27,10 +27,7 @@ def test_a_control_task_runs_out_of_the_box(name, split):
     assert history.n_balls[-1] > history.n_balls[0]
     assert agent.predict(env.observation_space.sample() * 0)[0] in env.action_space
     played = []
-    for seed in (
-        5,
-        None,
-    ):  # evaluate is this loop: the step travels in `state`, an episode ends when the task says so
+    for seed in (5, None):  # evaluate is this loop: the step travels in `state`
         (observation, _), steps, total, is_over = env.reset(seed=seed), None, 0.0, False
         while not is_over:
             action, steps = agent.predict(observation, steps)
@@ -43,10 +40,8 @@ def test_a_control_task_runs_out_of_the_box(name, split):
 @pytest.mark.parametrize("name", ["CartPole-v1"])
 def test_unbounded_velocities_are_refused_with_both_fixes_and_squashed_on_request(name):
     env = gym.make(name, max_episode_steps=12)
-    with pytest.raises(
-        zooming.ConfigurationError,
-        match=r"axis state\[1\] runs from -inf to inf.*bounds=\{'state\[1\]': .*or squash=True",
-    ):
+    message = r"axis state\[1\] runs from -inf to inf.*bounds=\{'state\[1\]': .*or squash=True"
+    with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.AdaptiveQ(env)
     assert zooming.AdaptiveQ(env, squash=True, seed=0).learn(5).returns.min() > 1
 
@@ -56,10 +51,8 @@ def test_early_termination_has_no_future_value():
     could have followed."""
     env = gym.make("CartPole-v1", max_episode_steps=30)
     agent = zooming.AdaptiveQ(env, bounds=CART, bonus=0.0, seed=0)
-    falling, fallen = (
-        np.array([0, 0, 0.2, 1.0], np.float32),
-        np.array([0, 0, 0.22, 1.0], np.float32),
-    )
+    falling = np.array([0, 0, 0.2, 1.0], np.float32)
+    fallen = np.array([0, 0, 0.22, 1.0], np.float32)
     agent.update(3, falling, 0, 1.0, fallen, terminated=True)
     agent.update(3, falling, 1, 1.0, fallen, terminated=False)
     assert agent.q_value(3, falling, 0) == 1.0

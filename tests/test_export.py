@@ -391,9 +391,8 @@ def test_a_policy_of_one_action_has_no_comparison(tmp_path):
 
 def test_an_untrained_agent_warns_on_export(tmp_path):
     agent = zooming.Auto(gym.make("zooming/Pricing-v0"), seed=0)
-    with pytest.warns(
-        UserWarning, match=r"Auto has not .*; call agent.learn\(episodes\) first"
-    ) as at:
+    message = r"Auto has not .*; call agent.learn\(episodes\) first"
+    with pytest.warns(UserWarning, match=message) as at:
         agent.export(tmp_path / "policy.py")
     assert at[0].filename == __file__
     with pytest.warns(UserWarning, match="has not learned from any episode yet"):

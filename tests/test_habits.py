@@ -20,43 +20,33 @@ def oil():
 
 
 @pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.NetQ, zooming.Random])
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"gamma": 0.99},
-            "returns are not discounted: an episode has a fixed number of steps, horizon=",
-        ),
-        ({"policy": "MlpPolicy"}, "partition, not a network; leave it out"),
-        ({"learning_rate": 3e-4}, r"a ball's is \(H \+ 1\) / \(H \+ t\)"),
-        ({"exploration_fraction": 0.1}, "exploration is by optimism: set its size with bonus="),
-        ({"batch_size": 64}, "nothing is batched, replayed or run on a device"),
-        ({"verbose": 1}, r"learn\(..., progress_bar=True\)"),
-        ({"tensorboard_log": "runs"}, r"callback=zooming.callbacks.TensorBoard\(folder\)"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"gamma": 0.99},
+     "returns are not discounted: an episode has a fixed number of steps, horizon="),
+    ({"policy": "MlpPolicy"}, "partition, not a network; leave it out"),
+    ({"learning_rate": 3e-4}, r"a ball's is \(H \+ 1\) / \(H \+ t\)"),
+    ({"exploration_fraction": 0.1}, "exploration is by optimism: set its size with bonus="),
+    ({"batch_size": 64}, "nothing is batched, replayed or run on a device"),
+    ({"verbose": 1}, r"learn\(..., progress_bar=True\)"),
+    ({"tensorboard_log": "runs"}, r"callback=zooming.callbacks.TensorBoard\(folder\)"),
+])  # fmt: skip
 def test_an_option_of_another_library_is_answered_with_what_to_use_here(kind, options, message):
     (name,) = options
-    with pytest.raises(
-        zooming.ConfigurationError, match=f"{kind.__name__} has no option '{name}': .*{message}"
-    ):
+    said = f"{kind.__name__} has no option '{name}': .*{message}"
+    with pytest.raises(zooming.ConfigurationError, match=said):
         kind(oil(), **options)
 
 
 def test_learn_counts_episodes_and_says_so():
     agent = zooming.AdaptiveQ(oil(), seed=0)
-    with pytest.raises(
-        zooming.ConfigurationError,
-        match=r"learn has no option 'total_timesteps': runs are counted in episodes",
-    ):
+    text = r"learn has no option 'total_timesteps': runs are counted in episodes"
+    with pytest.raises(zooming.ConfigurationError, match=text):
         agent.learn(total_timesteps=10_000)
-    with pytest.raises(
-        zooming.ConfigurationError, match="learn has no option 'eposides'; did you mean 'episodes'"
-    ):
+    said = "learn has no option 'eposides'; did you mean 'episodes'"
+    with pytest.raises(zooming.ConfigurationError, match=said):
         agent.learn(eposides=3)
-    with pytest.raises(
-        zooming.ConfigurationError, match=r"learn has no option 'log_interval': .* `every`"
-    ):
+    message = r"learn has no option 'log_interval': .* `every`"
+    with pytest.raises(zooming.ConfigurationError, match=message):
         agent.learn(5, log_interval=4)
     assert agent.n_episodes == 0
 
@@ -67,24 +57,18 @@ def test_an_environment_has_no_habits_of_agents():
 
 
 def test_a_policys_name_in_the_place_of_the_environment_is_named():
-    with pytest.raises(
-        zooming.ConfigurationError,
-        match=r"AdaptiveQ\('MlpPolicy', ...\): .* and give the environment first",
-    ):
+    said = r"AdaptiveQ\('MlpPolicy', ...\): .* and give the environment first"
+    with pytest.raises(zooming.ConfigurationError, match=said):
         zooming.AdaptiveQ("MlpPolicy", oil())
-    with pytest.raises(
-        zooming.ConfigurationError,
-        match=r"'Pendulum-v1' is not an environment; .* gymnasium.make\(\"Pendulum-v1\"\)",
-    ):
+    message = r"'Pendulum-v1' is not an environment; .* gymnasium.make\(\"Pendulum-v1\"\)"
+    with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.AdaptiveQ("Pendulum-v1")
 
 
 def test_a_vector_environment_is_refused_with_what_learns_many_seeds():
     envs = gym.make_vec("zooming/Oil-v0", num_envs=3, vectorization_mode="sync")
-    with pytest.raises(
-        zooming.ConfigurationError,
-        match=r"SyncVectorEnv is a vector environment of 3; .*learn\(episodes, env=envs\)",
-    ):
+    message = r"SyncVectorEnv is a vector environment of 3; .*learn\(episodes, env=envs\)"
+    with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.AdaptiveQ(envs, horizon=5)
     agent = zooming.AdaptiveQ(oil(), seed=0)
     with pytest.raises(zooming.ConfigurationError, match="is a vector environment of 3"):
@@ -114,25 +98,14 @@ class Broken(Drift):
         raise TypeError("a fault of the environment's own")
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (
-            OldReset,
-            r"OldReset: reset gave a ndarray, not \(observation, info\); write def reset\(self, "
-            r"\*, seed=None",
-        ),
-        (
-            Unseeded,
-            r"Unseeded: reset takes no seed; write def reset\(self, \*, seed=None, options=None\)",
-        ),
-        (
-            OldStep,
-            "OldStep: step gave 4 values, the old interface of Gym; give five: observation, "
-            "reward, terminated",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("make", "message"), [
+    (OldReset, r"OldReset: reset gave a ndarray, not \(observation, info\); write def reset\(self, "
+     r"\*, seed=None"),
+    (Unseeded,
+     r"Unseeded: reset takes no seed; write def reset\(self, \*, seed=None, options=None\)"),
+    (OldStep, "OldStep: step gave 4 values, the old interface of Gym; give five: observation, "
+     "reward, terminated"),
+])  # fmt: skip
 def test_gyms_old_interface_is_refused_with_the_new_one(make, message):
     agent = zooming.AdaptiveQ(make(), horizon=3, seed=0)
     with pytest.raises(zooming.ConfigurationError, match=message):

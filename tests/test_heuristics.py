@@ -64,19 +64,6 @@ def test_median_is_near_optimal_when_moving_is_free(n):
     )
 
 
-def test_heuristics_that_play_states_as_actions_need_one_box_for_both():
-    def drift(state, action, step, params, rng, next_state):
-        next_state[0] = state[0]
-        return 0.5
-
-    boxes = gym.spaces.Box(0.0, 1.0, (1,), np.float64), gym.spaces.Box(0.0, 2.0, (1,), np.float64)
-    env = zooming.compiled_env(drift, *boxes, horizon=2, start=0.5)
-    for kind in (zooming.Median, zooming.NoMovement):
-        with pytest.raises(zooming.ConfigurationError, match="same box"):
-            kind(env)
-    assert len(zooming.Random(env).learn(3)) == 3
-
-
 @pytest.mark.parametrize("kind", [zooming.Random, zooming.NoMovement, zooming.Median])
 def test_heuristics_have_no_balls_and_no_estimates(kind):
     agent = kind(ambulance(), seed=0)
@@ -87,7 +74,7 @@ def test_heuristics_have_no_balls_and_no_estimates(kind):
         lambda: agent.value(0, [0.5]),
         lambda: agent.partition(0),
     ):
-        with pytest.raises(zooming.ConfigurationError, match="no estimates"):
+        with pytest.raises(zooming.ConfigurationError, match=r"heuristic.*no estimates.*AdaptiveQ"):
             question()
 
 
@@ -155,9 +142,8 @@ def test_a_heuristic_names_the_state_that_leaves_the_box():
     box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
     env = zooming.compiled_env(run_away, box, box, horizon=3, start=0.0, name="runaway")
     for driver in ("fused", "python"):
-        with pytest.raises(
-            zooming.TransitionError, match=r"runaway, step 1: next state\[0\] = 1.5"
-        ):
+        message = r"runaway, step 1: next state\[0\] = 1.5"
+        with pytest.raises(zooming.TransitionError, match=message):
             zooming.NoMovement(env, seed=0).learn(2, driver=driver)
 
 

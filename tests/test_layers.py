@@ -122,44 +122,33 @@ def test_every_method_of_an_upper_room_is_declared_below_and_found():
         assert callable(getattr(importlib.import_module(home), function))
 
 
-@pytest.mark.parametrize(
-    ("name", "source"),
-    [
-        ("zooming.kernels.boxes.layout", "from zooming.lab.report import page"),
-        ("zooming.kernels.boxes.layout", "def later():\n    from zooming.lab.report import page"),
-        ("zooming.agents.training.history", "def plot():\n    from zooming import plots"),
-        ("zooming.agents.training.history", "import zooming"),
-        ("zooming.agents.tables.net_q", "def act():\n    import zooming"),
-        ("zooming.export.write", "import zooming.plots.curves as curves"),
-        ("zooming.envs.oil", "from zooming.metrics import L1"),
-        ("zooming.kernels.loop.jit", "importlib.import_module('zooming.lab.report')"),
-        ("zooming.kernels.loop.jit", "def later():\n    import_module(name='zooming.lab.report')"),
-        ("zooming.kernels.loop.jit", "import_module(f'zooming.{room}')"),
-        ("zooming.kernels.loop.jit", "__import__('zooming.lab.report')"),
-        ("zooming.kernels.loop.jit", "__import__('zooming')"),
-        ("zooming.agents.tables.net_q", "if TYPE_CHECKING:\n    pass\nelse:\n    import zooming"),
-        (
-            "zooming.agents.tables.net_q",
-            "if TYPE_CHECKING:\n    pass\nelif True:\n    from zooming.app import cli",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "source"), [
+    ("zooming.kernels.boxes.layout", "from zooming.lab.report import page"),
+    ("zooming.kernels.boxes.layout", "def later():\n    from zooming.lab.report import page"),
+    ("zooming.agents.training.history", "def plot():\n    from zooming import plots"),
+    ("zooming.agents.training.history", "import zooming"),
+    ("zooming.agents.tables.net_q", "def act():\n    import zooming"),
+    ("zooming.export.write", "import zooming.plots.curves as curves"),
+    ("zooming.envs.oil", "from zooming.metrics import L1"),
+    ("zooming.kernels.loop.jit", "importlib.import_module('zooming.lab.report')"),
+    ("zooming.kernels.loop.jit", "def later():\n    import_module(name='zooming.lab.report')"),
+    ("zooming.kernels.loop.jit", "import_module(f'zooming.{room}')"),
+    ("zooming.kernels.loop.jit", "__import__('zooming.lab.report')"),
+    ("zooming.kernels.loop.jit", "__import__('zooming')"),
+    ("zooming.agents.tables.net_q", "if TYPE_CHECKING:\n    pass\nelse:\n    import zooming"),
+    ("zooming.agents.tables.net_q",
+     "if TYPE_CHECKING:\n    pass\nelif True:\n    from zooming.app import cli"),
+])  # fmt: skip
 def test_an_import_that_goes_up_is_found(name, source):
     assert upward(name, source)
     assert not upward(name, "from zooming.errors import ConfigurationError\nimport numpy")
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from zooming.app import cli",
-        "importlib.import_module('zooming.errors')",
-        "importlib.import_module('matplotlib.pyplot')",
-        "importlib.import_module(name)",
-        "__import__('zoomings')",
-        "read('zooming.app')",
-    ],
-)
+@pytest.mark.parametrize("source", [
+    "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from zooming.app import cli",
+    "importlib.import_module('zooming.errors')", "importlib.import_module('matplotlib.pyplot')",
+    "importlib.import_module(name)", "__import__('zoomings')", "read('zooming.app')",
+])  # fmt: skip
 def test_an_import_that_goes_down_or_never_runs_is_allowed(source):
     assert not upward("zooming.kernels.loop.jit", source)
 

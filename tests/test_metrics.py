@@ -9,7 +9,6 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-import zooming
 from helpers import box
 from zooming import metrics
 from zooming.errors import ConfigurationError, ZoomingError
@@ -85,34 +84,17 @@ def test_a_norm_is_a_metric_at_any_scale(kind, scale):
     check_metric(side.distances, "the norm", range(25))
 
 
-class Mine(metrics.L2):
-    """A norm of one's own."""
-
-
-def test_a_norm_of_ones_own_cannot_be_saved(tmp_path):
-    agent = zooming.MetricQ(gym.make("zooming/Oil-v0"), Mine(points_per_axis=5), seed=0)
-    with pytest.raises(ConfigurationError, match=r"a metric of your own \(Mine\) cannot be saved"):
-        agent.save(tmp_path / "agent.zoom")
-
-
 @pytest.mark.parametrize(("combine", "order"), [("max", np.inf), ("sum", 1), (1.0, 1), (2.0, 2)])
 def test_a_product_is_the_norm_of_the_two_distances(combine, order):
-    graph, words = (
-        metrics.Graph([(0, 1), (1, 2)]),
-        metrics.Points(["a", "bb", "abc", "xyz"], levenshtein),
-    )
+    graph = metrics.Graph([(0, 1), (1, 2)])
+    words = metrics.Points(["a", "bb", "abc", "xyz"], levenshtein)
     space = Space(
         metrics.Product(graph, words, combine, scale=(2.0, 0.5)),
         Axes(gym.spaces.Discrete(3), gym.spaces.Discrete(4)),
     )
     for x, a in itertools.product(range(3), range(4)):
-        expected = [
-            [
-                np.linalg.norm([2 * graph.distances[x, y], 0.5 * words.distances[a, b]], order)
-                for b in range(4)
-            ]
-            for y in range(3)
-        ]
+        apart = 2 * graph.distances[x], 0.5 * words.distances[a]
+        expected = [[np.linalg.norm([one, other], order) for other in apart[1]] for one in apart[0]]
         np.testing.assert_allclose(space.distances_from(x, a), expected, rtol=1e-12)
     assert space.diameter == pytest.approx(np.linalg.norm([4.0, 1.5], order))
 
@@ -138,38 +120,27 @@ def bent(i, j, value, both=True):
     return found
 
 
-@pytest.mark.parametrize(
-    ("distances", "explanation"),
-    [
-        (bent(1, 4, 2.5, both=False), r"not symmetric: d\(1, 4\) = 2.5, but d\(4, 1\) = 3"),
-        (
-            bent(1, 4, 3.5),
-            r"triangle inequality: d\(1, 4\) = 3.5, but d\(1, 2\) \+ d\(2, 4\) = 1 \+ 2 = 3",
-        ),
-        (bent(0, 5, np.nan), r"d\(0, 5\) = nan; distances must be finite"),
-        (bent(0, 5, np.inf), r"d\(0, 5\) = inf; distances must be finite"),
-        (bent(2, 3, -1.0), r"d\(2, 3\) = -1; distances must not be negative"),
-        (bent(2, 2, 0.5), r"d\(2, 2\) = 0.5; the distance of a point from itself must be 0"),
-        (np.zeros((2, 3)), r"shape \(2, 3\); give a square matrix"),
-        ([["near", "far"]], "must hold numbers"),
-        (np.zeros((0, 0)), r"shape \(0, 0\)"),
-    ],
-)
+@pytest.mark.parametrize(("distances", "explanation"), [
+    (bent(1, 4, 2.5, both=False), r"not symmetric: d\(1, 4\) = 2.5, but d\(4, 1\) = 3"),
+    (bent(1, 4, 3.5),
+     r"triangle inequality: d\(1, 4\) = 3.5, but d\(1, 2\) \+ d\(2, 4\) = 1 \+ 2 = 3"),
+    (bent(0, 5, np.nan), r"d\(0, 5\) = nan; distances must be finite"),
+    (bent(2, 3, -1.0), r"d\(2, 3\) = -1; distances must not be negative"),
+    (bent(2, 2, 0.5), r"d\(2, 2\) = 0.5; the distance of a point from itself must be 0"),
+    (np.zeros((2, 3)), r"shape \(2, 3\); give a square matrix"),
+    ([["near", "far"]], "must hold numbers"),
+])  # fmt: skip
 def test_what_is_no_metric_is_named(distances, explanation):
     with pytest.raises(ConfigurationError, match=explanation):
         metrics.Matrix(distances)
 
 
 def test_a_function_that_is_no_metric_is_named_with_its_points():
-    with pytest.raises(
-        ConfigurationError,
-        match=r"Points breaks the triangle inequality: d\(0, 2\) = 4, but d\(0, 1\) \+ d\(1, 2\)",
-    ):
+    said = r"Points breaks the triangle inequality: d\(0, 2\) = 4, but d\(0, 1\) \+ d\(1, 2\)"
+    with pytest.raises(ConfigurationError, match=said):
         metrics.Points(range(4), lambda one, other: (one - other) ** 2)
-    with pytest.raises(
-        ConfigurationError,
-        match=r"Points is not symmetric: d\('b', 'a'\) = 0, but d\('a', 'b'\) = 1",
-    ):
+    message = r"Points is not symmetric: d\('b', 'a'\) = 0, but d\('a', 'b'\) = 1"
+    with pytest.raises(ConfigurationError, match=message):
         metrics.Points(["b", "a"], lambda one, other: float(one < other))
 
 
@@ -180,130 +151,71 @@ def test_a_shortcut_in_a_large_matrix_is_found_through_sampled_points():
         metrics.Matrix(distances)
 
 
-@pytest.mark.parametrize(
-    ("make", "explanation"),
-    [
-        (
-            lambda: metrics.Graph([(0, 1), (2, 3)]),
-            r"no path from 0 to 2, so their distance is infinite",
-        ),
-        (lambda: metrics.Graph([(0, 1, -2.0)]), "from 0 to 1 has the length -2.0"),
-        (lambda: metrics.Graph([(0, 1, np.nan)]), "has the length nan"),
-        (
-            lambda: metrics.Graph({"a": {"b": 1}, "b": {"a": 2}}),
-            "not symmetric: the edge from 'a' to 'b' has the length 1",
-        ),
-        (lambda: metrics.Graph([]), "there are no edges"),
-        (lambda: metrics.Graph([3]), r"\(node, node, length\)"),
-        (lambda: metrics.Points([0, 1], 3), "not a function of two points"),
-        (
-            lambda: metrics.Points([0, 1], lambda one, other: "far"),
-            "distance\\(0, 0\\) gave 'far'; it must return a number",
-        ),
-        (
-            lambda: metrics.Points([0, 1], lambda one, other: "0"),
-            "gave '0'; it must return a number",
-        ),
-        (
-            lambda: metrics.Points([0, 1], lambda one, other: None),
-            "gave None; it must return a number",
-        ),
-        (
-            lambda: metrics.Points([0, 1], lambda one, other: 10**400 * (one != other)),
-            "distance\\(0, 1\\) gave 1000",
-        ),
-        (
-            lambda: metrics.Points([0, 1], lambda one, other: 1 / one),
-            "distance\\(0, 0\\) raised ZeroDivisionError",
-        ),
-        (
-            lambda: metrics.Points([0, 1], lambda one: 0.0),
-            "raised TypeError: .*give a function of two points",
-        ),
-        (lambda: metrics.Points(3, math.dist), "3 is not a list of points"),
-        (lambda: metrics.Matrix("abc"), "must hold numbers"),
-        (lambda: metrics.Matrix([["0", "1"], ["1", "0"]]), "must hold numbers"),
-        (lambda: metrics.Matrix(np.array([[0, 1j], [1j, 0]])), "must hold numbers"),
-        (lambda: metrics.Matrix([[0, 10**400], [10**400, 0]]), "must hold numbers"),
-        (lambda: metrics.Matrix([[0, 1], [1]]), "equally many in each"),
-        (lambda: metrics.Matrix(np.zeros((2, 2)), 3), "3 is not a list of points"),
-        (lambda: metrics.Finite("ab", "cd"), "Finite: the rows must hold numbers"),
-        (lambda: metrics.Graph(["ab"]), r"'ab' is not an edge; give edges as \(node, node\)"),
-        (lambda: metrics.Graph("ab"), "'ab' is not a list of edges"),
-        (lambda: metrics.Graph(7), "7 is not a list of edges"),
-        (lambda: metrics.Graph([(0, 1, 2.0, 3.0)]), "is not an edge"),
-        (lambda: metrics.Graph([{"a": 1}]), "is not an edge"),
-        (
-            lambda: metrics.Graph({0: [1], 1: [0]}),
-            r"0 has \[1\] for its neighbors; .*\{node: \{node: length\}\}",
-        ),
-        (
-            lambda: metrics.Graph([([1], [2])]),
-            r"\[1\] cannot name a node, since it is not hashable; name nodes by numbers",
-        ),
-        (lambda: metrics.Graph([(0, 1, "2")]), "has the length '2'; give edges as"),
-        (
-            lambda: metrics.Graph([(0, 1, 1e308), (1, 2, 1e308)]),
-            "the path from 0 to 2 is beyond floating point",
-        ),
-        (
-            lambda: metrics.Points(["a", "b"], levenshtein).index(np.array(["a", "b"])),
-            "not one of the 2 points of this Points; .*'a', 'b'",
-        ),
-        (
-            lambda: metrics.Points([(0, 0), (3, 4)], math.dist).index(np.zeros(3)),
-            r"`points` lists them: \(0, 0\), \(3, 4\)",
-        ),
-        (lambda: metrics.L2(scale=10**400), "give a finite number"),
-        (lambda: metrics.L2(scale=b"ab"), "give a number, or one per axis"),
-        (lambda: metrics.Matrix(np.zeros((2, 2)), ["a"]), "1 points for a 2 by 2 matrix"),
-        (lambda: metrics.L2(points_per_axis=1), "points_per_axis=1"),
-        (lambda: metrics.L2(scale=-1.0), "scale=-1"),
-        (lambda: metrics.Product(metrics.L2(), "L2"), "'L2' is not a metric of the actions"),
-        (lambda: metrics.Product(metrics.L2(), metrics.L2(), "min"), 'choose "max", "sum"'),
-        (lambda: metrics.Product(metrics.L2(), metrics.L2(), 0.5), "combine=0.5"),
-        (lambda: metrics.Product(metrics.L2(), metrics.L2(), 3.5), "other p-norms are no longer"),
-        (lambda: metrics.Product(metrics.L2(), metrics.L2(), scale=2.0), "give two numbers"),
-        (lambda: metrics.Greedy(0), "tries=0"),
-    ],
-)
+@pytest.mark.parametrize(("make", "explanation"), [
+    (lambda: metrics.Graph([(0, 1), (2, 3)]),
+     r"no path from 0 to 2, so their distance is infinite"),
+    (lambda: metrics.Graph([(0, 1, -2.0)]), "from 0 to 1 has the length -2.0"),
+    (lambda: metrics.Graph({"a": {"b": 1}, "b": {"a": 2}}),
+     "not symmetric: the edge from 'a' to 'b' has the length 1"),
+    (lambda: metrics.Graph([]), "there are no edges"),
+    (lambda: metrics.Graph([3]), r"\(node, node, length\)"),
+    (lambda: metrics.Points([0, 1], 3), "not a function of two points"),
+    (lambda: metrics.Points([0, 1], lambda one, other: "far"),
+     "distance\\(0, 0\\) gave 'far'; it must return a number"),
+    (lambda: metrics.Points([0, 1], lambda one, other: 10**400 * (one != other)),
+     "distance\\(0, 1\\) gave 1000"),
+    (lambda: metrics.Points([0, 1], lambda one, other: 1 / one),
+     "distance\\(0, 0\\) raised ZeroDivisionError"),
+    (lambda: metrics.Points([0, 1], lambda one: 0.0),
+     "raised TypeError: .*give a function of two points"),
+    (lambda: metrics.Points(3, math.dist), "3 is not a list of points"),
+    (lambda: metrics.Matrix([["0", "1"], ["1", "0"]]), "must hold numbers"),
+    (lambda: metrics.Matrix([[0, 1], [1]]), "equally many in each"),
+    (lambda: metrics.Matrix(np.zeros((2, 2)), 3), "3 is not a list of points"),
+    (lambda: metrics.Finite("ab", "cd"), "Finite: the rows must hold numbers"),
+    (lambda: metrics.Graph(["ab"]), r"'ab' is not an edge; give edges as \(node, node\)"),
+    (lambda: metrics.Graph("ab"), "'ab' is not a list of edges"),
+    (lambda: metrics.Graph({0: [1], 1: [0]}),
+     r"0 has \[1\] for its neighbors; .*\{node: \{node: length\}\}"),
+    (lambda: metrics.Graph([([1], [2])]),
+     r"\[1\] cannot name a node, since it is not hashable; name nodes by numbers"),
+    (lambda: metrics.Graph([(0, 1, 1e308), (1, 2, 1e308)]),
+     "the path from 0 to 2 is beyond floating point"),
+    (lambda: metrics.Points(["a", "b"], levenshtein).index(np.array(["a", "b"])),
+     "not one of the 2 points of this Points; .*'a', 'b'"),
+    (lambda: metrics.Points([(0, 0), (3, 4)], math.dist).index(np.zeros(3)),
+     r"`points` lists them: \(0, 0\), \(3, 4\)"),
+    (lambda: metrics.L2(scale=b"ab"), "give a number, or one per axis"),
+    (lambda: metrics.Matrix(np.zeros((2, 2)), ["a"]), "1 points for a 2 by 2 matrix"),
+    (lambda: metrics.L2(points_per_axis=1), "points_per_axis=1"),
+    (lambda: metrics.L2(scale=-1.0), "scale=-1"),
+    (lambda: metrics.Product(metrics.L2(), "L2"), "'L2' is not a metric of the actions"),
+    (lambda: metrics.Product(metrics.L2(), metrics.L2(), "min"), 'choose "max", "sum"'),
+    (lambda: metrics.Product(metrics.L2(), metrics.L2(), 3.5), "other p-norms are no longer"),
+    (lambda: metrics.Product(metrics.L2(), metrics.L2(), scale=2.0), "give two numbers"),
+    (lambda: metrics.Greedy(0), "tries=0"),
+])  # fmt: skip
 def test_wrong_descriptions_are_refused_at_once(make, explanation):
     with pytest.raises(ZoomingError, match=explanation):
         make()
 
 
-@pytest.mark.parametrize(
-    ("metric", "space", "explanation"),
-    [
-        (
-            metrics.Points(["a", "b"], levenshtein),
-            gym.spaces.Discrete(3),
-            r"Points has 2 points, but state has 3 values",
-        ),
-        (
-            metrics.Points(["a", "b"], levenshtein),
-            box((0.0, 1.0)),
-            r"one axis of whole numbers, a space Discrete\(n\)",
-        ),
-        (
-            metrics.Points(["a", "b"], levenshtein),
-            box((0.0, 1.0), (0.0, 1.0)),
-            r"got 2 axes: state\[0\], state\[1\]. Number the combinations as one "
-            r"Discrete\(n\)",
-        ),
-        (metrics.Discrete(), gym.spaces.MultiDiscrete([2, 2]), "one axis of whole numbers"),
-        (metrics.L2(), gym.spaces.Discrete(3), "L2 is for boxes, and state has categories"),
-        (metrics.L2(), box(*[(0.0, 1.0)] * 4), "give points_per_axis"),
-        (metrics.L2(points_per_axis=200), box(*[(0.0, 1.0)] * 2), "more than 8,000 points"),
-        (
-            metrics.L1(scale=1e308),
-            box(*[(0.0, 1.0)] * 2),
-            "beyond floating point; give a smaller scale",
-        ),
-        (metrics.Discrete(), gym.spaces.Discrete(30_000), "30,000 values, too many; at most 8,000"),
-        (metrics.L2(scale=(1.0, 2.0)), box((0.0, 1.0)), "scale has 2 numbers for the 1 axes"),
-    ],
-)
+@pytest.mark.parametrize(("metric", "space", "explanation"), [
+    (metrics.Points(["a", "b"], levenshtein), gym.spaces.Discrete(3),
+     r"Points has 2 points, but state has 3 values"),
+    (metrics.Points(["a", "b"], levenshtein), box((0.0, 1.0)),
+     r"one axis of whole numbers, a space Discrete\(n\)"),
+    (metrics.Points(["a", "b"], levenshtein), box((0.0, 1.0), (0.0, 1.0)),
+     r"got 2 axes: state\[0\], state\[1\]. Number the combinations as one " r"Discrete\(n\)"),
+    (metrics.Discrete(), gym.spaces.MultiDiscrete([2, 2]), "one axis of whole numbers"),
+    (metrics.L2(), gym.spaces.Discrete(3), "L2 is for boxes, and state has categories"),
+    (metrics.L2(), box(*[(0.0, 1.0)] * 4), "give points_per_axis"),
+    (metrics.L2(points_per_axis=200), box(*[(0.0, 1.0)] * 2), "more than 8,000 points"),
+    (metrics.L1(scale=1e308), box(*[(0.0, 1.0)] * 2),
+     "beyond floating point; give a smaller scale"),
+    (metrics.Discrete(), gym.spaces.Discrete(30_000), "30,000 values, too many; at most 8,000"),
+    (metrics.L2(scale=(1.0, 2.0)), box((0.0, 1.0)), "scale has 2 numbers for the 1 axes"),
+])  # fmt: skip
 def test_a_metric_for_another_space_is_refused(metric, space, explanation):
     with pytest.raises(ConfigurationError, match=explanation):
         metric.side(

@@ -57,12 +57,8 @@ gym.register("Shop-v0", entry_point=Shop, max_episode_steps=2)
 gym.register("FastShop-v0", entry_point=fast_shop)
 """
 SIZE = ["--agents", "random", "--episodes", "4", "--seeds", "2"]
-AS_INSTALLED = [
-    sys.executable,
-    "-P",
-    "-c",
-    "from zooming.app.cli import main; main()",
-]  # no folder of the caller's on the path
+# No folder of the caller's is on the path.
+AS_INSTALLED = [sys.executable, "-P", "-c", "from zooming.app.cli import main; main()"]
 
 
 @pytest.fixture
@@ -77,16 +73,7 @@ def shop(tmp_path, monkeypatch):
 
 
 def forget():
-    for module in (
-        "shop",
-        "package",
-        "package.inner",
-        "broken",
-        "lacks",
-        "quits",
-        "garbled",
-        "empty",
-    ):
+    for module in words("shop package package.inner broken lacks quits garbled empty"):
         sys.modules.pop(module, None)
     for env_id in ("Shop-v0", "FastShop-v0"):
         gym.registry.pop(env_id, None)
@@ -110,17 +97,8 @@ def command(program, *arguments, **options):
 def test_the_installed_command_runs_and_reports_plain_and_compiled_environments_of_this_folder(
     shop,
 ):
-    shown = command(
-        AS_INSTALLED,
-        "run",
-        "shop:Shop-v0",
-        "shop:FastShop-v0",
-        *SIZE,
-        "--workers",
-        "1",  # one process besides that of the command
-        "--out",
-        "study",
-    )
+    text = "run shop:Shop-v0 shop:FastShop-v0 --workers 1 --out study"
+    shown = command(AS_INSTALLED, *words(text), *SIZE)
     assert "shop:FastShop-v0, optimum 1.0000" in shown
     cli.main(["run", "shop:Shop-v0", *SIZE, "--workers", "1", "--out", "plain"])
     assert len(chunks("study")) == 4  # one run each: a user's environment may be slow
@@ -136,18 +114,8 @@ def test_an_installed_module_is_tuned(shop, monkeypatch):
     (shop / "installed").mkdir()
     (shop / "shop.py").rename(shop / "installed" / "shop.py")
     monkeypatch.syspath_prepend(shop / "installed")
-    arguments = [
-        *words("--agents adaptive-q --values 0.1 1 --episodes 4 --seeds 2"),
-        "--evaluation-seeds",
-        "2",
-    ]
-    cli.main(
-        [
-            *words("tune shop:Shop-v0 --set price=0.4"),
-            *arguments,
-            *words("--workers 1 --out tuning"),
-        ]
-    )
+    text = "tune shop:Shop-v0 --set price=0.4 --agents adaptive-q --values 0.1 1 --episodes 4 "
+    cli.main(words(text + "--seeds 2 --evaluation-seeds 2 --workers 1 --out tuning"))
     (found,) = json.loads((shop / "tuning" / "tuned.json").read_text())
     assert found["problem"] == "shop:Shop-v0:price=0.4"
     (study,) = (shop / "tuning" / "evaluation").iterdir()
@@ -168,9 +136,8 @@ def test_ray_brings_the_module_to_its_workers(shop):
     finally:
         ray.shutdown()
     chunk, _ = study.configuration.chunks()
-    assert files.read_container(shop / "ray" / "chunks" / f"{chunk.name}.zoom")[1][
-        "total_return"
-    ].tolist() == (chunk.run()["total_return"].tolist())
+    _, arrays = files.read_container(shop / "ray" / "chunks" / f"{chunk.name}.zoom")
+    assert arrays["total_return"].tolist() == chunk.run()["total_return"].tolist()
 
 
 def test_a_problem_made_by_hand_is_imported_too(shop):
@@ -185,10 +152,8 @@ def test_a_problem_made_by_hand_is_imported_too(shop):
         ("shpo:Shop-v0", "", r"there is no module 'shpo' in .*, and none is installed; did you "
             r"mean 'shop'\?"),
         ("shop.py:Shop-v0", "", r"there is no module 'shop.py' in .*; did you mean 'shop'\?"),
-        ("./shop:Shop-v0", "", r"'./shop' is not a module's name: write it as after `import`"),
         ("shop:Chop-v0", "", r"the module 'shop' registers no environment 'Chop-v0' \(it "
             r"registers Fast.*Shop-v0\); did you"),
-        ("shop:", "", r"the module 'shop' registers no environment ''"),
         ("empty:Shop-v0", "x = 1", r"the module 'empty' registers no environment 'Shop-v0' \(it "
             r"registers nothing\)"),
         ("classy:Shop", "class Shop: pass", r"add gymnasium.register\('Shop-v0', "
@@ -263,7 +228,7 @@ def test_a_stored_study_is_not_continued_with_a_module_that_nobody_named(foreign
     assert not (shop / "trace").exists()
 
 
-@pytest.mark.parametrize("env_id", ["shop:Shop-v0", "zooming/shop:Shop-v0", "shop:zooming/Oil-v0"])
+@pytest.mark.parametrize("env_id", ["shop:Shop-v0", "zooming/shop:Shop-v0"])
 def test_an_agent_file_that_names_a_module_does_not_import_it(shop, env_id, monkeypatch):
     monkeypatch.syspath_prepend(shop)
     zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).save("agent.zoom")

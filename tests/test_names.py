@@ -166,13 +166,6 @@ def test_a_file_that_names_code_is_exported_without_it(ending, tmp_path):
     assert "\n" not in loaded.explain(episodes=0, n_rules=2).title
 
 
-def test_long_keys_are_not_broken_in_a_python_file():
-    keys = [f"minutes since the last {part} call of the day" for part in ("noon", "night", "tea")]
-    module = {"__name__": "policy"}
-    exec(python_module(form_with(keys)), module)
-    assert module["STATE"][0] == f'state["{keys[1]}"][0]'
-
-
 def test_words_of_sql_are_names_of_tables_and_columns():
     form = form_with(["a", "b"], names=["order", "select", "where"])
     assert form.state_columns == ("order", "select")
@@ -269,14 +262,6 @@ def test_columns_of_hostile_names_are_unique_in_every_case():
         ("step_2", "next_x", "x_2"),
         ("Reward_2", "axis_9"),
     )
-
-
-def test_one_column_for_two_axes_is_refused():
-    log = zooming.record(Twins(ALIKE), lambda step, state: {"go": [0.5], "GO": [0.2]}, 3, horizon=2)
-    agent = zooming.Planner(Twins(ALIKE), horizon=2, seed=0)
-    with pytest.raises(zooming.ConfigurationError, match="names a column twice; give each axis"):
-        agent.learn_from(log, action=["action_GO_0", "action_GO_0"])
-    assert agent.n_episodes == 0
 
 
 # --- pages and pictures ---------------------------------------------------------------------------

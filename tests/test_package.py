@@ -24,18 +24,9 @@ from zooming.lab.study import problems
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 EXTRAS = {
-    "rich",
-    "tyro",
-    "matplotlib",
-    "polars",
-    "plotly",
-    "ray",
-    "torch",
-    "stable_baselines3",
-    "scipy",
-    "tensorboardX",
-    "pandas",
-}
+    "rich", "tyro", "matplotlib", "polars", "plotly", "ray", "torch", "stable_baselines3",
+    "scipy", "tensorboardX", "pandas",
+}  # fmt: skip
 
 
 def run(*command, **options):
@@ -61,12 +52,9 @@ def sections_missing(name):
 
 def test_every_public_class_and_function_has_the_sections_of_numpydoc():
     values = {name: getattr(zooming, name) for name in zooming._HOME}
-    named = [
-        name
-        for name, value in values.items()
-        if inspect.isfunction(value)
-        or (inspect.isclass(value) and not issubclass(value, Exception))
-    ]
+    classes = [name for name, value in values.items() if inspect.isclass(value)]
+    named = [name for name, value in values.items() if inspect.isfunction(value)]
+    named += [name for name in classes if not issubclass(values[name], Exception)]
     assert len(named) > 30
     assert not {name: found for name in named if (found := sections_missing(name))}
 
@@ -79,11 +67,6 @@ def test_the_front_door_is_narrow_and_the_other_names_are_still_found():
     imported = {}
     exec("from zooming import *", imported)
     assert set(imported) - {"__builtins__"} == set(zooming.__all__)
-
-
-def test_three_classes_from_agent_to_adaptive_q():
-    depth = zooming.AdaptiveQ.__mro__.index(zooming.Agent) + 1
-    assert depth == 3
 
 
 @pytest.mark.process
@@ -122,33 +105,9 @@ def test_doctests(name):
 def test_list_names_agents_and_environments(capsys):
     cli.main(["list"])
     shown = capsys.readouterr().out
-    for name in (
-        "oil-laplace-1",
-        "adaptive-q",
-        "net-q",
-        "tree-q",
-        "planner",
-        "auto",
-        "random",
-        "no-movement",
-        "median",
-        "zooming/Oil-v0",
-        "zooming/Ambulance-v0",
-    ):
+    agents = ["adaptive-q", "net-q", "tree-q", "planner", "auto", "random", "no-movement", "median"]
+    for name in ("oil-laplace-1", *agents, "zooming/Oil-v0", "zooming/Ambulance-v0"):
         assert re.search(rf"^  {name}\s+\w+", shown, re.M), name
-
-
-@pytest.mark.parametrize(
-    ("args", "explanation"),
-    [
-        (["bench", "--help"], "leave out the runs of a million"),
-        (["list", "--help"], "one line each"),
-    ],
-)
-def test_help_explains(args, explanation, capsys):
-    with pytest.raises(SystemExit, match=r"^0$"):
-        cli.main(args)
-    assert explanation in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -188,46 +147,22 @@ def coarse(monkeypatch):
 
 
 SMALLER = {  # what makes a command of the documentation short; the last option counts
-    "run": ["--episodes", "20", "--seeds", "2", "--workers", "1"],
-    "tune": [
-        "--episodes",
-        "20",
-        "--seeds",
-        "2",
-        "--evaluation-seeds",
-        "2",
-        "--workers",
-        "1",
-    ],
-    "reproduce": ["--episodes", "20", "--seeds", "2", "--workers", "1"],
-    "leaderboard": [
-        *("--problems", "bidding", "--agents", "auto,net-q", "--episodes", "20", "--seeds", "2"),
-        *("--engine", "local", "--workers", "1"),
-    ],
-    "report": [],
-    "list": [],
-    "audit": [],
-    "export": [],
-    "explain": ["--episodes", "20"],
-    "show": ["--episodes", "1"],
-    "warm": ["--agents", "random", "--jobs", "1"],
+    "run": "--episodes 20 --seeds 2 --workers 1",
+    "tune": "--episodes 20 --seeds 2 --evaluation-seeds 2 --workers 1",
+    "reproduce": "--episodes 20 --seeds 2 --workers 1",
+    "leaderboard": "--problems bidding --agents auto,net-q --episodes 20 --seeds 2 --engine local "
+    "--workers 1",
+    "explain": "--episodes 20",
+    "show": "--episodes 1",
+    "warm": "--agents random --jobs 1",
 }
 
 
 def commands_of(page):
     """The words of each command on a page."""
-    lines = [
-        line
-        for block in blocks("sh")
-        if block.id.split(":")[0] == page
-        for line in block.values[0].splitlines()
-    ]
-    return [
-        command.split()
-        for line in lines
-        for command in line.split("#")[0].split("&&")
-        if command.strip()
-    ]
+    texts = [block.values[0] for block in blocks("sh") if block.id.split(":")[0] == page]
+    lines = [line.split("#")[0] for text in texts for line in text.splitlines()]
+    return [command.split() for line in lines for command in line.split("&&") if command.strip()]
 
 
 def without_folder(words):
@@ -266,11 +201,9 @@ def test_commands_in_the_documentation_run(page):
                     agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
                     agent.learn(1)
                     agent.save(file)
-            cli.main([*words, *SMALLER[words[0]]])
+            cli.main([*words, *SMALLER.get(words[0], "").split()])
         elif program == "python":
-            assert (ROOT / words[0]).parent == ROOT / "examples", (
-                words
-            )  # a test of its own runs every example
+            assert words[0].startswith("examples/"), words  # a test of its own runs them all
             assert (ROOT / words[0]).exists(), words
         else:
             assert [program, words[0]] == ["pip", "install"], words
@@ -312,11 +245,6 @@ def test_examples_run(path, capsys):
         main.__globals__.update(constants)
         main(**{name: value for name, value in fewer.items() if name not in constants})
     assert capsys.readouterr().out.strip()
-
-
-def test_the_documentation_has_no_placeholders():
-    for path in [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]:
-        assert not re.search(r"\b[A-Z]{5,}TABLE\b|TODO|FIXME", path.read_text()), path.name
 
 
 def test_figures_and_links_of_the_documentation_exist():

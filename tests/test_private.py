@@ -27,22 +27,14 @@ from zooming.kernels.loop import jit, numba_parts
 from zooming.lab.study import engines as pools
 
 SOURCES = Path(zooming.__file__).parent
+NUMBA = (
+    "_cache _cache_file _source_stamp _compile_for_args _lineno _py_file _nrt _fields _getvalue "
+    "_index_key _get_jit_address _get_wrapper_address"
+)
+GYMNASIUM = "_max_episode_steps _np_random _np_random_seed"
 USED_IN = {
-    "_cache": "kernels/loop/numba_parts.py",
-    "_cache_file": "kernels/loop/numba_parts.py",
-    "_source_stamp": "kernels/loop/numba_parts.py",
-    "_compile_for_args": "kernels/loop/numba_parts.py",
-    "_lineno": "kernels/loop/numba_parts.py",
-    "_py_file": "kernels/loop/numba_parts.py",
-    "_nrt": "kernels/loop/numba_parts.py",
-    "_fields": "kernels/loop/numba_parts.py",
-    "_getvalue": "kernels/loop/numba_parts.py",
-    "_index_key": "kernels/loop/numba_parts.py",
-    "_get_jit_address": "kernels/loop/numba_parts.py",
-    "_get_wrapper_address": "kernels/loop/numba_parts.py",
-    "_max_episode_steps": "envs/gymnasium_parts.py",
-    "_np_random": "envs/gymnasium_parts.py",
-    "_np_random_seed": "envs/gymnasium_parts.py",
+    **dict.fromkeys(NUMBA.split(), "kernels/loop/numba_parts.py"),
+    **dict.fromkeys(GYMNASIUM.split(), "envs/gymnasium_parts.py"),
     "_processes": "lab/study/engines.py",
 }
 # Of os and sys, of named tuples, and the ending of C types.

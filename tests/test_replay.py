@@ -1,5 +1,7 @@
 """Learning from recorded transitions equals an update of each, to the last bit."""
 
+from functools import partial
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -22,25 +24,18 @@ SPACES = {
         gym.spaces.Discrete(2),
     ),
 }
+DOUBLING = zooming.bonuses.Doubling(zooming.bonuses.Exact())
 AGENTS = {
     "AdaptiveQ": zooming.AdaptiveQ,
-    "few balls": lambda env, **options: zooming.AdaptiveQ(env, max_balls=60, **options),
-    "longest": lambda env, **options: zooming.AdaptiveQ(env, split="longest", **options),
-    "doubling": lambda env, **options: zooming.AdaptiveQ(
-        env, bonus=zooming.bonuses.Doubling(zooming.bonuses.Exact()), **options
-    ),
-    "bounded": lambda env, **options: zooming.AdaptiveQ(
-        env, bounds={"state[0]": (0.2, 0.7)}, **options
-    ),
-    "NetQ": lambda env, **options: zooming.NetQ(env, spacing=0.3, **options),
+    "few balls": partial(zooming.AdaptiveQ, max_balls=60),
+    "longest": partial(zooming.AdaptiveQ, split="longest"),
+    "doubling": partial(zooming.AdaptiveQ, bonus=DOUBLING),
+    "bounded": partial(zooming.AdaptiveQ, bounds={"state[0]": (0.2, 0.7)}),
+    "NetQ": partial(zooming.NetQ, spacing=0.3),
     "TreeQ": zooming.TreeQ,
-    "tree per step": lambda env, **options: zooming.TreeQ(
-        env, shared=False, split="longest", **options
-    ),
-    "MetricQ": lambda env, **options: zooming.MetricQ(env, zooming.metrics.LInf(3), **options),
-    "lazy": lambda env, **options: zooming.MetricQ(
-        env, zooming.metrics.LInf(3), lazy=True, **options
-    ),
+    "tree per step": partial(zooming.TreeQ, shared=False, split="longest"),
+    "MetricQ": partial(zooming.MetricQ, metric=zooming.metrics.LInf(3)),
+    "lazy": partial(zooming.MetricQ, metric=zooming.metrics.LInf(3), lazy=True),
 }
 
 if not IS_JIT_DISABLED:  # without compilation, one plan takes seconds
@@ -48,19 +43,16 @@ if not IS_JIT_DISABLED:  # without compilation, one plan takes seconds
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize(
-    ("spaces", "kind"),
-    [
-        *(("plain", kind) for kind in AGENTS if kind not in ("MetricQ", "lazy")),
-        ("float32", "AdaptiveQ"),
-        ("float32", "MetricQ"),
-        ("float32", "lazy"),
-        ("mixed", "AdaptiveQ"),
-        ("mixed", "NetQ"),
-        ("mixed", "TreeQ"),
-        *(("mixed", kind) for kind in AGENTS if kind == "Planner"),
-    ],
-)
+@pytest.mark.parametrize(("spaces", "kind"), [
+    *(("plain", kind) for kind in AGENTS if kind not in ("MetricQ", "lazy")),
+    ("float32", "AdaptiveQ"),
+    ("float32", "MetricQ"),
+    ("float32", "lazy"),
+    ("mixed", "AdaptiveQ"),
+    ("mixed", "NetQ"),
+    ("mixed", "TreeQ"),
+    *(("mixed", kind) for kind in AGENTS if kind == "Planner"),
+])  # fmt: skip
 def test_learning_from_a_record_equals_an_update_of_each(spaces, kind):
     given = recorded(SPACES[spaces], 60)
     one, other = (AGENTS[kind](SPACES[spaces], horizon=HORIZON, seed=1) for _ in range(2))

@@ -8,7 +8,14 @@ import zooming
 from helpers import AGENTS, knowledge
 from zooming.kernels import IS_JIT_DISABLED
 
-AGENTS = {**AGENTS, "TreeQ": zooming.TreeQ, "RandomizedQ": zooming.RandomizedQ}
+
+def guided(env, **options):
+    agent = zooming.AdaptiveQ(env, **options)
+    agent.warm_start(lambda step, state: [0.5], 40)
+    return agent
+
+
+AGENTS = {**AGENTS, "TreeQ": zooming.TreeQ, "RandomizedQ": zooming.RandomizedQ, "guided": guided}
 if not IS_JIT_DISABLED:  # without compilation, one plan takes seconds
     AGENTS |= {"Auto": zooming.Auto, "AdaptiveMB": zooming.AdaptiveMB}
 

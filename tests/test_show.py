@@ -234,13 +234,6 @@ def test_an_agent_shows_itself_and_goes_on_as_if_it_had_not(tmp_path, monkeypatc
         one.show("policy.txt")
 
 
-def test_the_page_is_beside_the_agent_by_default(agents, tmp_path, capsys):
-    agents["one"].save(tmp_path / "agent.zoom")
-    cli.main(["show", str(tmp_path / "agent.zoom"), "--episodes", "0"])
-    assert f"{tmp_path / 'agent.html'}: " in capsys.readouterr().out
-    assert (tmp_path / "agent.html").stat().st_size > 10_000
-
-
 def test_what_cannot_be_shown_is_refused(agents, tmp_path, capsys):
     agents["one"].save(tmp_path / "agent.zoom")
     for words, message in (

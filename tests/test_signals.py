@@ -1,6 +1,7 @@
 """Interrupts: a signal at any moment ends in KeyboardInterrupt, and whatever was learned stays
 whole."""
 
+import functools
 import gc
 import os
 import pickle
@@ -61,19 +62,13 @@ except KeyboardInterrupt:
 def test_the_first_compilation_can_be_interrupted():
     with tempfile.TemporaryDirectory() as folder:
         variables = {**os.environ, "NUMBA_CACHE_DIR": folder, "NUMBA_DISABLE_JIT": "0"}
-        run = subprocess.Popen(
-            [sys.executable, "-c", FIRST_COMPILATION],
-            env=variables,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        command = [sys.executable, "-c", FIRST_COMPILATION]
+        run = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)
         assert run.stdout.readline() == "ready\n"
         time.sleep(random.Random(0).random())
         began = time.perf_counter()
         run.send_signal(signal.SIGINT)
-        threading.Timer(
-            60.0, run.kill
-        ).start()  # a lost signal fails the test, and does not stop it
+        threading.Timer(60.0, run.kill).start()  # a lost signal fails the test, and no more
         assert run.stdout.readline() == "interrupted\n"
         assert time.perf_counter() - began < 1.0
         assert run.wait() == 0
@@ -184,10 +179,9 @@ def test_kernels_are_compiled_where_no_signal_handler_runs():
 
     kernel = jit.compile_kernel(where, on_disk=False)
     compile_now = kernel.compile
-    kernel.compile = lambda *arguments: (
-        threads.append(threading.current_thread()),
-        compile_now(*arguments),
-    )[1]
+    kernel.compile = lambda *given: (
+        threads.append(threading.current_thread()) or compile_now(*given)
+    )
     assert kernel(1.0) == 2.0
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()
@@ -268,11 +262,11 @@ def test_only_numbers_and_arrays_cross_where_a_signal_can_be_handled():
 def test_lists_are_converted_before_they_reach_a_kernel(monkeypatch):
     """Numba searches for conversions in Python code: a signal there became a KeyError."""
     searched = []
-    monkeypatch.setattr(
-        CPUDispatcher,
-        "_search_new_conversions",
-        lambda self, *values, **options: searched.append(self.py_func.__name__),
-    )
+
+    def search(self, *values, **options):
+        searched.append(self.py_func.__name__)
+
+    monkeypatch.setattr(CPUDispatcher, "_search_new_conversions", search)
     agent = adaptive_and_tree()
     for step in range(5):
         agent.act(step, [0.3])
@@ -300,12 +294,8 @@ def test_a_generator_that_crosses_draws_what_it_draws_in_python():
     assert start.tolist() == [-1e4 + rng.random() * 2e4 for _ in range(3)]
     for _ in range(20):
         state, reward, *_ = env.step(np.zeros(3))
-        assert [*state.tolist(), reward] == [
-            rng.random(),
-            rng.integers(0, 1000),
-            rng.normal(),
-            rng.uniform(0.0, 1.0),
-        ]
+        drawn = [rng.random(), rng.integers(0, 1000), rng.normal(), rng.uniform(0.0, 1.0)]
+        assert [*state.tolist(), reward] == drawn
     assert env.np_random.bit_generator.state == rng.bit_generator.state
 
 
@@ -391,16 +381,13 @@ def drive(agent, env, n):
             observation = after
 
 
+DOUBLING = zooming.bonuses.Doubling(zooming.bonuses.Theory())
 BY_HAND = {
-    "AdaptiveQ": zooming.AdaptiveQ,
-    "doubling": lambda env, seed: zooming.AdaptiveQ(
-        env, bonus=zooming.bonuses.Doubling(zooming.bonuses.Theory()), seed=seed
-    ),
-    "NetQ": lambda env, seed: zooming.NetQ(env, spacing=0.3, seed=seed),
-    "MetricQ": lambda env, seed: zooming.MetricQ(env, zooming.metrics.LInf(5), seed=seed),
-    "Random": zooming.Random,
-    "NoMovement": zooming.NoMovement,
-    "Median": zooming.Median,
+    **{
+        kind: AGENTS[kind]
+        for kind in ("AdaptiveQ", "NetQ", "MetricQ", "Random", "NoMovement", "Median")
+    },
+    "doubling": functools.partial(zooming.AdaptiveQ, bonus=DOUBLING),
 }
 
 
@@ -423,45 +410,6 @@ def test_episodes_driven_by_hand_are_counted_saved_and_loaded(make, tmp_path):
     assert "63 episodes" in repr(agent)
 
 
-@pytest.mark.plain
-def test_the_audit_of_an_agent_driven_by_hand_divides_by_its_episodes():
-    env = gym.make("zooming/Oil-v0")
-    by_hand, learned = (zooming.AdaptiveQ(env, seed=0) for _ in range(2))
-    drive(by_hand, env, 50)
-    learned.learn(50)
-    most = max(len(by_hand.partition(step)) for step in range(by_hand.horizon))
-    assert zooming.audit(by_hand).size_ratio == most / 50**0.5
-    assert zooming.audit(learned).size_ratio < 10.0
-
-
-@pytest.mark.plain
-def test_an_agent_of_your_own_is_counted_for_by_learn():
-    class Still(zooming.Agent):
-        def act(self, step, observation, *, info=None):
-            return self.axes.shaped_action(self.checked_state(step, observation))
-
-        def update(
-            self,
-            step,
-            observation,
-            action,
-            reward,
-            next_observation,
-            terminated=False,
-            *,
-            next_info=None,
-        ):
-            self.checked_transition(step, observation, action, reward, next_observation)
-
-        def greedy(self, step, state):
-            return state
-
-    agent = Still(gym.make("zooming/Ambulance-v0"), seed=0)
-    agent.learn(4)
-    agent.learn(3)
-    assert agent.n_episodes == 7
-
-
 # --- how long a history may be --------------------------------------------------------------------
 
 
@@ -470,10 +418,8 @@ def test_an_agent_of_your_own_is_counted_for_by_learn():
 def test_a_history_that_would_not_fit_in_is_refused_before_anything_is_allocated(make):
     agent = make(gym.make("zooming/Oil-v0"), seed=0)
     for episodes, size in ((10**12, "24,000.0 GB"), (10**8 + 1, "2.4 GB")):
-        with pytest.raises(
-            zooming.ConfigurationError,
-            match=rf"24 bytes per episode \({size} here\).*Call learn several times",
-        ):
+        message = rf"24 bytes per episode \({size} here\).*Call learn several times"
+        with pytest.raises(zooming.ConfigurationError, match=message):
             agent.learn(episodes)
     assert agent.n_episodes == 0
     assert agent.run.env_generator is None

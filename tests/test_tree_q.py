@@ -10,7 +10,6 @@ import zooming
 from helpers import Boxes, box, knowledge, recorded, same_history
 from zooming import kernels
 from zooming.agents.training.replay import Transitions
-from zooming.export.tree import decision_tree
 from zooming.kernels.boxes import trees
 from zooming.lab.study.problems import agent_named
 
@@ -35,13 +34,9 @@ class Reference:
         self.low_reward, self.high_reward, self.span = low, high, high - low
         n = len(weights)
         sides = [(0.0, 1.0)] if first_cut is None else [(0.0, first_cut), (first_cut, 1.0)]
-        first = [
-            [
-                Leaf(*np.array(corner).T, high, max(high, 0.0), 0.0, 0.0, 0)
-                for corner in itertools.product(sides, repeat=n)
-            ]
-            for _ in range(1 if shared else HORIZON)
-        ]
+        corners = [np.array(corner).T for corner in itertools.product(sides, repeat=n)]
+        worth = high, max(high, 0.0), 0.0, 0.0, 0
+        first = [[Leaf(*corner, *worth) for corner in corners] for _ in range(HORIZON)]
         self.leaves = [first[0 if shared else step] for step in range(HORIZON)]
 
     def width(self, leaf):
@@ -116,12 +111,9 @@ def smooth_record(n_episodes, low=0.0, high=1.0, seed=0):
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize(
     ("weights", "first_cut", "reward_range"),
-    [
-        ((1.0, 1.0, 1.0), None, (0.0, 1.0)),
-        ((1.0, 0.4, 0.7), None, (-3.0, -1.0)),
-        ((1.0, 1.0, 1.0), 0.375, (0.0, 1.0)),
-    ],
-)
+    [((1.0, 1.0, 1.0), None, (0.0, 1.0)), ((1.0, 0.4, 0.7), None, (-3.0, -1.0)),
+     ((1.0, 1.0, 1.0), 0.375, (0.0, 1.0))],
+)  # fmt: skip
 def test_it_learns_and_splits_as_the_plain_reference(shared, weights, first_cut, reward_range):
     agent = zooming.TreeQ(
         UNIT, shared=shared, slope=0.6, weights=weights, first_cut=first_cut,
@@ -180,23 +172,6 @@ def test_a_sample_of_one_step_teaches_the_others_if_they_share():
     one, other = shared.partition(0), shared.partition(3)
     assert np.array_equal(one.low, other.low)
     assert np.array_equal(one.n_visits, other.n_visits)
-
-
-def scaled(state, action, step, params, rng, next_state):
-    next_state[0] = 0.5 * (state[0] + action[0])
-    return params[0] * (max(0.0, 1.0 - abs(action[0] - 0.3)) - 0.5 * rng.random() * state[0])
-
-
-def test_the_scale_of_rewards_changes_nothing_but_the_scale_of_values():
-    unit = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-    agents = []
-    for scale in (1.0, 8.0):
-        env = zooming.compiled_env(scaled, unit, unit, horizon=5, start=[0.9], params=[scale])
-        agent = zooming.TreeQ(env, reward_range=(-scale, scale), seed=0)
-        agents.append((agent, agent.learn(200).returns))
-    (one, returns), (other, larger) = agents
-    assert np.array_equal(8.0 * returns, larger)
-    assert np.array_equal(8.0 * one.partition(2).q_value, other.partition(2).q_value)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -282,17 +257,6 @@ def test_it_passes_the_harness():
     assert masks in checked.kept
 
 
-def test_a_policy_is_exported_exactly_and_there_is_nothing_to_audit():
-    agent = zooming.TreeQ(gym.make("zooming/Ambulance-v0"), seed=0)
-    agent.learn(100)
-    exported, states = decision_tree(agent), np.random.default_rng(0).random((100, 1))
-    for step in range(5):
-        played = agent.predict(states, state=np.full(100, step))[0]
-        assert np.array_equal([exported.act(step, state) for state in states], played)
-    with pytest.raises(zooming.ConfigurationError, match="no lemma of the paper applies"):
-        zooming.audit(agent)
-
-
 def test_studies_make_it_and_bad_options_are_refused():
     made = agent_named("tree-q:shared=False:slope=0.3").make(gym.make("zooming/Oil-v0"), seed=0)
     assert (made.shared, made.slope) == (False, 0.3)
@@ -308,20 +272,3 @@ def test_studies_make_it_and_bad_options_are_refused():
     ):
         with pytest.raises((zooming.ConfigurationError, TypeError), match=sentence):
             zooming.TreeQ(env, **options)
-
-
-def test_it_learns_the_papers_problems_faster_than_adaptive_q():
-    """The sum over seeds of what is lost in 500 episodes; shared where steps are alike."""
-    for name, options, optimum, shared in (
-        ("Oil", {"sharpness": 10.0, "center": 0.7071}, 4.7929, True),
-        ("Ambulance", {"arrivals": "shifting", "travel_weight": 0.0}, 4.725, False),
-    ):
-        env = gym.make(f"zooming/{name}-v0", **options)
-        lost = [
-            sum(500 * optimum - make(env, seed=seed).learn(500).returns.sum() for seed in range(5))
-            for make in (
-                lambda env, seed, shared=shared: zooming.TreeQ(env, shared=shared, seed=seed),
-                zooming.AdaptiveQ,
-            )
-        ]
-        assert lost[0] < 0.75 * lost[1]

@@ -16,19 +16,11 @@ pytestmark = pytest.mark.plain
 
 def partition(low, high, n_visits, depth=None, **options):
     """Balls of a state axis x and an action axis y."""
-    n = len(low)
-    return Partition(
-        low=np.array(low, float),
-        high=np.array(high, float),
-        q_value=np.arange(n, dtype=float),
-        n_visits=np.array(n_visits),
-        depth=np.zeros(n, int) if depth is None else np.array(depth),
-        radius=np.ones(n),
-        names=options.get("names", ("state[0]", "action[0]")),
-        step=0,
-        kinds=options.get("kinds", (INTERVAL,) * len(low[0])),
-        weights=(1.0,) * len(low[0]),
-    )
+    n, n_axes = len(low), len(low[0])
+    arrays = np.array(low, float), np.array(high, float), np.arange(n, dtype=float)
+    arrays += np.array(n_visits), np.zeros(n, int) if depth is None else np.array(depth), np.ones(n)
+    named = {"names": ("state[0]", "action[0]"), "kinds": (INTERVAL,) * n_axes, **options}
+    return Partition(*arrays, step=0, weights=(1.0,) * n_axes, **named)
 
 
 HALVES = [[0, 0], [2, 0]], [[2, 8], [4, 8]]

@@ -179,22 +179,19 @@ def test_the_first_exploring_episode_waits_for_a_reserve(least, n_waits):
     assert ledger.plays_rule()
 
 
-@pytest.mark.parametrize(
-    ("rule", "options", "message"),
-    [
-        (3, {}, r"rule=3: give an agent, or a function rule\(step, observation\)"),
-        (zooming.Median, {}, "Median is a class; give an instance"),
-        (half, {"episodes": 39}, "episodes=39"),
-        (half, {"confidence": 1.0}, "give a probability below 1"),
-        (half, {"loss": -1.0}, "loss"),
-        (half, {"margin": float("nan")}, "margin"),
-        (half, {"bonus": 1.0}, "bonus"),
-        (lambda step, state: [1.5], {}, r"the rule gave \[1.5\]: .* is outside"),
-        (lambda step, state: "left", {}, "the rule gave 'left': "),
-        (None, {}, "rule=None: give another agent, or a function"),
-        (lambda state: [0.5], {}, r"takes \(state\); give a function rule\(step, observation\)"),
-    ],
-)
+@pytest.mark.parametrize(("rule", "options", "message"), [
+    (3, {}, r"rule=3: give an agent, or a function rule\(step, observation\)"),
+    (zooming.Median, {}, "Median is a class; give an instance"),
+    (half, {"episodes": 39}, "episodes=39"),
+    (half, {"confidence": 1.0}, "give a probability below 1"),
+    (half, {"loss": -1.0}, "loss"),
+    (half, {"margin": float("nan")}, "margin"),
+    (half, {"bonus": 1.0}, "bonus"),
+    (lambda step, state: [1.5], {}, r"the rule gave \[1.5\]: .* is outside"),
+    (lambda step, state: "left", {}, "the rule gave 'left': "),
+    (None, {}, "rule=None: give another agent, or a function"),
+    (lambda state: [0.5], {}, r"takes \(state\); give a function rule\(step, observation\)"),
+])  # fmt: skip
 def test_a_wrong_argument_changes_nothing(rule, options, message):
     agent = zooming.AdaptiveQ(env(), seed=0)
     before = knowledge(agent)
@@ -353,38 +350,6 @@ def test_returns_of_the_rule_are_not_credited_to_an_agent_of_a_portfolio(monkeyp
     agent.learn(60)
     assert len(credited) > 1
     assert max(credited) <= 3.0
-
-
-class Buffers(gym.Env):
-    """An environment that fills one array, or several in turn, with its observations."""
-
-    observation_space = action_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-
-    def __init__(self, n_arrays):
-        self.arrays, self.step_ = [np.zeros(1) for _ in range(n_arrays)], 0
-
-    def _observe(self):
-        found = self.arrays[self.step_ % len(self.arrays)]
-        found[:] = self.np_random.random()
-        return found
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.step_ = 0
-        return self._observe(), {}
-
-    def step(self, action):
-        self.step_ += 1
-        return self._observe(), float(action[0]), False, False, {}
-
-
-def test_an_environment_may_reuse_its_arrays():
-    found = []
-    for n_arrays in (6, 2, 1):
-        agent = zooming.AdaptiveQ(Buffers(n_arrays), seed=0, horizon=5)
-        agent.warm_start(half, 40)
-        found.append(knowledge(agent))
-    assert found[0] == found[1] == found[2]
 
 
 def test_nothing_is_risked_without_an_allowed_loss():
