@@ -303,12 +303,12 @@ def test_a_generator_that_crosses_draws_what_it_draws_in_python():
 def test_a_copy_of_an_environment_has_addresses_of_its_own():
     env = gym.make("zooming/Oil-v0", noise=0.1).unwrapped
     env.reset(seed=1)
-    twin = pickle.loads(pickle.dumps(env._crossing))
+    twin = pickle.loads(pickle.dumps(env.crossing()))
     assert twin.generator is not env.np_random
     if crossing.BY_ADDRESS:
         n = crossing.N_GENERATOR_WORDS
-        assert (twin.handle[:n] != env._crossing.handle[:n]).any()
-        assert (twin.handle[n:] == env._crossing.handle[n:]).all()
+        assert (twin.handle[:n] != env.crossing().handle[:n]).any()
+        assert (twin.handle[n:] == env.crossing().handle[n:]).all()
     before = env.np_random.bit_generator.state
     other = env.crossing(np.random.default_rng(0))
     crossing.draw_start()(other.handle, env.params, np.empty(1))

@@ -13,6 +13,7 @@ from zooming.agents.heuristics import Median as Median
 from zooming.agents.heuristics import NoMovement as NoMovement
 from zooming.agents.heuristics import Random as Random
 from zooming.agents.planner.planner import Planner as Planner
+from zooming.agents.resolver.resolver import Resolver as Resolver
 from zooming.agents.tables.adaptive_q import AdaptiveQ as AdaptiveQ
 from zooming.agents.tables.metric_q import MetricQ as MetricQ
 from zooming.agents.tables.net_q import NetQ as NetQ
@@ -22,6 +23,7 @@ from zooming.analysis.audit import audit as audit
 from zooming.analysis.evaluate import evaluate as evaluate
 from zooming.analysis.solve import solve as solve
 from zooming.envs.declared import compiled_env as compiled_env
+from zooming.envs.records import Records as Records
 from zooming.export.explain import explain as explain
 from zooming.lab.relatives.model_based import AdaptiveMB as AdaptiveMB
 from zooming.lab.relatives.model_based import NetMB as NetMB

@@ -15,9 +15,9 @@ from zooming.agents.base.problem import LearningProblem
 from zooming.agents.base.rules import as_function, check_action
 from zooming.analysis.intervals import mean_interval
 from zooming.analysis.solve import check_solvable
-from zooming.analysis.state_grid import bad_transition, weigher
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
+from zooming.envs.state_grid import bad_transition, weigher
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.kernels.loop.jit import call_in_thread
 from zooming.kernels.solve.backups import spread_states

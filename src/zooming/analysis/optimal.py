@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from zooming.analysis.state_grid import Grid
+from zooming.envs.state_grid import Grid
 from zooming.errors import ConfigurationError
 from zooming.kernels.solve.backups import GIVEN_ACTIONS
 from zooming.validation import Floats

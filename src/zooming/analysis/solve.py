@@ -42,9 +42,10 @@ from typing import Any
 import numpy as np
 
 from zooming.analysis.optimal import Optimal
-from zooming.analysis.state_grid import DEVIATIONS, Grid, n_cells
 from zooming.envs.compiled import CompiledEnv, find_compiled
+from zooming.envs.functions import is_python
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
+from zooming.envs.state_grid import DEVIATIONS, Grid, n_cells
 from zooming.errors import ConfigurationError
 from zooming.kernels.solve.backups import GIVEN_ACTIONS
 from zooming.validation import Floats, check_float, check_int
@@ -237,9 +238,11 @@ def solve(
             f"as {resolution + 1} (the error is estimated by a second grid with half as "
             "many)"
         )
-    fine, error = _solve_steps(Grid(inner, resolution)), _SUM_TOLERANCE
+    fine, error = Grid(inner, resolution), _SUM_TOLERANCE
+    fine.solve()
     if not is_exact:
-        coarse, shared = _solve_steps(Grid(inner, resolution // 2)), fine.values
+        coarse, shared = Grid(inner, resolution // 2), fine.values
+        coarse.solve()
         if not inner.has_whole_states:
             shape = (inner.horizon + 1, *[resolution + 1] * n_state)
             on_grid = fine.values.reshape(shape)
@@ -290,7 +293,11 @@ def is_finite(env: CompiledEnv) -> bool:
 
 
 def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> int:
-    """Return the default number of cells per axis, for which at most `most_backups` are needed."""
+    """Return the default number of cells per axis, for which at most `most_backups` are needed.
+
+    Dynamics that are called in Python get a hundredth of them.
+    """
+    most_backups *= 0.01 if is_python(env.given) else 1.0
     n_state, n_action = env.state_box.shape[0], env.action_box.shape[0]
     is_deterministic = all(len(env.outcomes(step, 2)[1]) == 1 for step in range(env.horizon))
     usual = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
@@ -338,14 +345,6 @@ def check_solvable(env: Any) -> CompiledEnv:
             f"{inner.name} has {inner.state_box.shape[0]} state axes; grids are feasible for 1 to 3"
         )
     return inner
-
-
-def _solve_steps(grid: Grid) -> Grid:
-    """Fill `grid.values` from the last step to the first; return the grid."""
-    for step in reversed(range(grid.env.horizon)):
-        grid.values[step], _, missed = grid.backup(step, grid.states, grid.actions, grid.search)
-        grid.search_error += float(missed.max())
-    return grid
 
 
 def _interpolation_error(values: Floats) -> float:

@@ -52,6 +52,12 @@ def ambulance(state: Any, action: Any, step: Any, params: Any, rng: Any, next_st
     return respond(state, action, params, draw_call(step, params, rng), next_state)
 
 
+def ambulance_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+    """Draw the call of a step into `outcome[0]`."""
+    outcome[0] = draw_call(step, params, rng)
+    return 0.0
+
+
 def ambulance_given(
     state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
 ) -> Any:
@@ -169,6 +175,7 @@ class Ambulance(CompiledEnv):
         params = [travel_weight, *rows, *observed]
         super().__init__(
             ambulance, box, box, horizon, start=start, params=params, given=ambulance_given,
+            draw=ambulance_draw,
             reward_range=(0.0, 1.0), name=name, render_mode=render_mode,
         )  # fmt: skip
 

@@ -1,7 +1,12 @@
 """Gymnasium environments with compiled dynamics.
 
 `dynamics(state, action, step, params, rng, next_state) -> reward` writes the next state and returns
-the reward. Both `env.step` and the kernel that plays whole episodes call this one function.
+the reward. The kernel that plays whole episodes calls this one function. If the random outcome of a
+step is known apart from its effect, the dynamics do what these two do, one after the other, and
+`env.step` calls them, to tell the outcome in `info["outcome"]`:
+
+    draw(state, action, step, params, rng, outcome) -> 0.0, or NaN if there is no law,
+    given(state, action, step, params, outcome, next_state) -> reward.
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ from zooming.validation import Floats, check_int, check_range
 Dynamics = Callable[..., float]
 MOST_AXES = 10_000  # largest dimension of a built-in environment
 Outcomes = Weighted  # random outcomes [n, k] and their weights [n]
+DYNAMICS_FORM = "dynamics(state, action, step, params, rng, next_state) -> reward"
 GIVEN_FORM = "dynamics(state, action, step, params, outcome, next_state) -> reward"
 WEIGH_FORM = "weights(state, action, step, params, values, weights)"
 
@@ -40,8 +46,9 @@ class CompiledEnv(RenderedEnv):
     For Discrete(n, start=s) it is the box [s, s + n - 1], of which only integers are used.
     Observations and actions are then plain integers.
 
-    `given` are the dynamics for a given outcome. `weigh`, if there is one, fills in the weights of
-    the outcomes for a state, an action and a step. `reward_range` is (lowest, highest) reward, or
+    `given` are the dynamics for a given outcome, a vector of `n_noise` numbers, and `draw` draws
+    one. `weigh`, if there is one, fills in the weights of the outcomes for a state, an action and a
+    step. `reward_range` is (lowest, highest) reward, or
     None if it is unknown. `resolution` is the number of cells per axis with which `zooming.solve`
     begins, or None to let `solve` choose.
     """
@@ -58,6 +65,8 @@ class CompiledEnv(RenderedEnv):
         start: Any,
         params: ArrayLike = (),
         given: Dynamics | None = None,
+        draw: Dynamics | None = None,
+        n_noise: int = 1,
         weigh: Callable[..., None] | None = None,
         reward_range: tuple[float, float] | None = None,
         name: str | None = None,
@@ -73,31 +82,47 @@ class CompiledEnv(RenderedEnv):
         self._as_number = np.dtype(self.observation_space.dtype).type
         self.horizon = check_int(horizon, "horizon", 1)
         self.name = str(name or getattr(dynamics, "__name__", "compiled"))
-        self.dynamics = compile_as(
-            dynamics, DYNAMICS, "dynamics(state, action, step, params, rng, next_state) -> reward"
-        )
+        self.dynamics = compile_as(dynamics, DYNAMICS, DYNAMICS_FORM)
+        self._draw_outcome, self.n_noise = draw, n_noise
         self.given = None if given is None else compile_as(given, GIVEN, GIVEN_FORM)
         self.weigh = None if weigh is None else compile_as(weigh, WEIGH, WEIGH_FORM)
         self.reward_range = None if reward_range is None else check_range(reward_range)
         self.start_law = starts.make_law(start, observation_space, self.state_box)
         self.start: Start = self.start_law.draw
         self.params = np.concatenate([as_vector(params, "params"), self.start_law.packed])
-        self._crossing: Crossing | None = None
+        self._crossings: dict[bool, Crossing] = {}
         self._step = 0
 
-    def crossing(self, generator: np.random.Generator | None = None) -> Crossing:
+    def crossing(
+        self, generator: np.random.Generator | None = None, *, told: bool = False
+    ) -> Crossing:
         """Return a crossing: dynamics, start and generator packed for compiled code.
 
-        By default the generator is the environment's own. Keep the object as long as its handle is
-        used, because the handle holds addresses into it.
+        By default the generator is the environment's own. With `told`, the crossing has
+        `draw_outcome` in place of the dynamics. Keep the object as long as its handle is used,
+        because the handle holds addresses into it.
         """
         own = self.np_random if generator is None else generator
-        crossing = self._crossing
+        crossing = self._crossings.get(told)
         if crossing is None or crossing.generator is not own:
-            crossing = Crossing(own, self.dynamics, self.start)
+            crossing = Crossing(own, self.draw_outcome if told else self.dynamics, self.start)
             if generator is None:
-                self._crossing = crossing
+                self._crossings = {**self._crossings, told: crossing}  # a copy has the same
         return crossing
+
+    @property
+    def tells_outcomes(self) -> bool:
+        """Whether `info["outcome"]` of a step is the random outcome."""
+        return self._draw_outcome is not None and self.given is not None
+
+    @property
+    def draw_outcome(self) -> Any:
+        """The function that draws an outcome, compiled on first use; None if there is none."""
+        return (
+            None
+            if self._draw_outcome is None
+            else compile_as(self._draw_outcome, DYNAMICS, DYNAMICS_FORM)
+        )
 
     @property
     def start_kind(self) -> str:
@@ -121,15 +146,22 @@ class CompiledEnv(RenderedEnv):
             raise gym.error.ResetNeeded(f"{self.name}: no episode is under way; call reset() first")
         next_state = np.empty_like(self._state)
         checked = check_action(self, action)
-        reward = play_step()(
-            self.crossing().handle, self._state, checked, self._step, self.params, next_state
-        )
+        now, told, info = (self._state, checked, self._step, self.params), self.tells_outcomes, {}
+        handle = self.crossing(told=told).handle
+        if told:
+            info["outcome"] = outcome = np.empty(self.n_noise)
+            reward = play_step()(handle, *now, outcome)
+            if reward == 0.0:
+                next_state.fill(np.nan)  # reveals a coordinate that the dynamics do not write
+                reward = self.given(*now, outcome, next_state)
+        else:
+            reward = play_step()(handle, *now, next_state)
         observation = self._observe(next_state, self._step, "next ")
         before, self._state = self._state, next_state
         self._step += 1
         if self.render_mode is not None:
             self._record(before, checked, float(reward))
-        return observation, float(reward), self._step >= self.horizon, False, {}
+        return observation, float(reward), self._step >= self.horizon, False, info
 
     def observations(self, states: Floats) -> NDArray[Any]:
         """Convert states [n, n_state] of the dynamics to a batch of observations."""
@@ -195,6 +227,10 @@ class CompiledEnv(RenderedEnv):
             "exactly. Declare them: compiled_env(dynamics, ..., outcomes=(values, "
             "weights)); dynamics then take an outcome, not rng"
         )
+
+    def where_recorded(self, outcome: Floats) -> str:
+        """Return a phrase that says where an outcome was recorded, or "" if it was not."""
+        return ""
 
     def start_states(self, n: int) -> Weighted:
         """Return start states [m, n_state] and their weights: all if finitely many, else about n.

@@ -10,13 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zooming.envs import starts
-from zooming.envs.compiled import GIVEN_FORM, WEIGH_FORM, CompiledEnv, Dynamics, Outcomes
-from zooming.envs.functions import as_vector, compile_as
+from zooming.envs.compiled import (
+    DYNAMICS_FORM,
+    WEIGH_FORM,
+    CompiledEnv,
+    Dynamics,
+    Outcomes,
+)
+from zooming.envs.functions import as_vector, compile_as, compile_given
+from zooming.envs.records import Records
 from zooming.errors import ConfigurationError
-from zooming.kernels import GIVEN, WEIGH
+from zooming.kernels import DYNAMICS, WEIGH
 from zooming.kernels.loop.crossing import draw_start
 from zooming.kernels.solve.laws import draw_index
-from zooming.validation import Floats
+from zooming.validation import Floats, check_int
 
 
 def try_in_python(env: CompiledEnv, dynamics: Dynamics, params: Floats, chance: Any) -> None:
@@ -94,6 +101,7 @@ def compiled_env(
     reward_range: tuple[float, float] | None = None,
     name: str | None = None,
     render_mode: str | None = None,
+    compiled: bool | None = None,
 ) -> CompiledEnv:
     """Return an environment with your dynamics that trains as fast as the built-in ones.
 
@@ -117,8 +125,9 @@ def compiled_env(
     params : array, optional
         Numbers for the dynamics, as a flat float64 vector. Row i, column j of a table with n
         columns is `params[n * i + j]`.
-    outcomes : (values, weights), optional
-        The random outcomes and their probabilities, which `zooming.solve` needs. The dynamics then
+    outcomes : (values, weights) or Records, optional
+        The random outcomes and their probabilities, or records of them, which `zooming.solve`
+        needs. The dynamics then
         take one of the values, a vector, in place of `rng`. Without chance: `([0.0], [1.0])`.
         If the law depends on state, action or step, give a function for the weights. The function
         `weights(state, action, step, params, values, weights)` is compiled, and fills `weights`
@@ -129,6 +138,11 @@ def compiled_env(
         Name for messages. By default that of the function.
     render_mode : {"rgb_array", "human", "ansi"}, optional
         See `CompiledEnv.render`.
+    compiled : bool, optional
+        Whether the dynamics must compile. By default, dynamics of a given outcome that do not
+        compile are called in Python, with a warning: the results are the same, about 500 times as
+        slow. With False they are called in Python without a warning. Without `outcomes`, they
+        must compile.
 
     Returns
     -------
@@ -179,17 +193,25 @@ def compiled_env(
         "name": name,
         "render_mode": render_mode,
     }
-    if outcomes is not None:
-        env: CompiledEnv = _DeclaredEnv(dynamics, *spaces, outcomes=outcomes, **options)
-    else:
+    if outcomes is None:
+        if compiled is False:
+            raise ConfigurationError(
+                "compiled=False needs outcomes=: dynamics that draw with rng are always compiled"
+            )
         env = CompiledEnv(dynamics, *spaces, **options)
-    try_in_python(env, dynamics, own, None if outcomes is None else env.outcomes(0, 1)[0][0])
-    check_weights(env)
-    return env
+        try_in_python(env, dynamics, own, None)
+        return env
+    declared = DeclaredEnv(dynamics, *spaces, outcomes=outcomes, is_compiled=compiled, **options)
+    try_in_python(declared, dynamics, own, declared.first_outcome)
+    check_weights(declared)
+    return declared
 
 
-class _DeclaredEnv(CompiledEnv):
-    """A compiled environment with a finite set of outcomes, weighted by an array or a function."""
+class DeclaredEnv(CompiledEnv):
+    """A compiled environment with outcomes from records, or weighted by an array or a function.
+
+    The parameters hold the user's, then what `draw` reads.
+    """
 
     def __init__(
         self,
@@ -200,67 +222,142 @@ class _DeclaredEnv(CompiledEnv):
         name: str | None,
         **options: Any,
     ) -> None:
-        weigh = (
-            outcomes[1]
-            if isinstance(outcomes, (tuple, list)) and len(outcomes) == 2 and callable(outcomes[1])
-            else None
-        )
-        if weigh is not None:
-            values = as_vector(outcomes[0], "outcomes") if np.ndim(outcomes[0]) < 2 else outcomes[0]
-            outcomes = values, np.full(len(values), 1 / max(len(values), 1))
-        values, weights = starts.check_weighted(outcomes, "outcomes")
-        given = compile_as(dynamics, GIVEN, GIVEN_FORM)
-        # Append the outcomes, and their cumulative weights if fixed, to the parameters.
-        if weigh is None:
-            packed = np.concatenate([params, values.ravel(), np.cumsum(weights)])
-            drawing = _draw_one(given, len(params), *values.shape)
+        horizon, first, weigh = spaces[2], len(params), None
+        self.records = outcomes if isinstance(outcomes, Records) else None
+        if self.records is not None:
+            self._laws = self.records.laws(check_int(horizon, "horizon", 1))
+        elif isinstance(outcomes, (tuple, list)) and len(outcomes) == 2 and callable(outcomes[1]):
+            values, weigh = outcomes
+            values = as_vector(values, "outcomes") if np.ndim(values) < 2 else values
+            equal = np.full(len(values), 1 / max(len(values), 1))
+            self._laws = [starts.check_weighted((values, equal), "outcomes")]
         else:
-            packed = np.concatenate([params, values.ravel()])
-            drawing = _draw_weighed(
-                given, compile_as(weigh, WEIGH, WEIGH_FORM), len(params), *values.shape
+            self._laws = [starts.check_weighted(outcomes, "outcomes")]
+        width = self._laws[0][0].shape[1]
+        if self.records is not None and self.records.dependent:
+            traces = self.records.traces(horizon)
+            if not len(traces):
+                raise ConfigurationError(
+                    "dependent=True plays whole episodes again, but no episode of the records is "
+                    "complete; fill in the missing values, or leave out dependent="
+                )
+            packed = np.concatenate([[-1.0, float(len(traces))], traces.ravel()])
+            draw = _draw_trace(first, int(horizon), width)
+        elif weigh is not None:
+            packed = self._laws[0][0].ravel()
+            draw = _draw_weighed(
+                compile_as(weigh, WEIGH, WEIGH_FORM), first, *self._laws[0][0].shape
             )
-        name = name or getattr(dynamics, "__name__", None)
+        else:
+            packed = _pack_laws(self._laws, first)
+            draw = _draw_law(first, len(self._laws), width)
+        given = compile_given(dynamics, options.pop("is_compiled"))
         super().__init__(
-            drawing, *spaces, params=packed, given=dynamics, weigh=weigh, name=name, **options
-        )
-        self._declared = values, weights
+            _compose(given, compile_as(draw, DYNAMICS, DYNAMICS_FORM), width), *spaces,
+            params=np.concatenate([params, packed]), draw=draw, n_noise=width, weigh=weigh,
+            name=name or getattr(dynamics, "__name__", None), **options,
+        )  # fmt: skip
+        self.given = given
+        self.first_outcome: Floats = self._laws[0][0][0]
+
+    def where_recorded(self, outcome: Floats) -> str:
+        return "" if self.records is None else self.records.where(outcome)
 
     def outcomes(self, step: int, n: int) -> Outcomes:
-        return self._declared
+        if self.records is not None and self.records.dependent:
+            raise ConfigurationError(
+                f"{self.name}: the records are dependent in time, so no law of one step describes "
+                "them, and nothing can be computed exactly. zooming.plan plans and values on whole "
+                "episodes; zooming.evaluate(agent, env) samples"
+            )
+        return self._laws[step % len(self._laws)]
 
 
-# Both are cached: the same function again, so that `compile_as` compiles it once in a process.
+def _pack_laws(laws: list[Outcomes], first: int) -> Floats:
+    """Return what `_draw_law` reads: (place, number) of each law, then weights and values of each.
+
+    A law that several steps share is stored once.
+    """
+    places: dict[int, tuple[int, int]] = {}
+    parts: list[Floats] = []
+    place = first + 2 * len(laws)
+    for law in laws:
+        values, weights = law
+        if id(values) not in places:
+            places[id(values)] = place, len(weights)
+            parts += [np.cumsum(weights), values.ravel()]
+            place += len(weights) + values.size
+    head = np.array([places[id(values)] for values, _ in laws], np.float64).ravel()
+    return np.concatenate([head, *parts])
+
+
+# All are cached: the same function again, so that `compile_as` compiles it once in a process.
 @functools.cache
-def _draw_one(given: Any, first: int, n: int, width: int) -> Any:
-    """Return dynamics that draw one of the n outcomes stored from params[first] on."""
-    weights = first + n * width
+def _draw_law(first: int, n_laws: int, width: int) -> Any:
+    """Return a function that draws an outcome of the laws stored from params[first] on."""
 
-    def drawing(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+    def draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+        law = first + 2 * (step % n_laws)
+        place, n = int(params[law]), int(params[law + 1])
         share = rng.random()
-        i = 0
-        while i < n - 1 and share >= params[weights + i]:
-            i += 1
-        return given(
-            state,
-            action,
-            step,
-            params,
-            params[first + i * width : first + (i + 1) * width],
-            next_state,
-        )
+        low, high = 0, n - 1  # the first weight above the share, or the last
+        while low < high:
+            middle = (low + high) // 2
+            if share >= params[place + middle]:
+                low = middle + 1
+            else:
+                high = middle
+        for k in range(width):
+            outcome[k] = params[place + n + low * width + k]
+        return 0.0
 
-    return drawing
+    return draw
 
 
 @functools.cache
-def _draw_weighed(given: Any, weigh: Any, first: int, n: int, width: int) -> Any:
-    """Return dynamics that weigh the n outcomes stored from params[first] on, and draw one."""
+def _draw_trace(first: int, horizon: int, width: int) -> Any:
+    """Return a function that plays a whole recorded episode, drawn at step 0.
 
-    def drawing(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+    params[first] is the number of that episode, params[first + 1] the number of all.
+    """
+
+    def draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+        if step == 0:
+            params[first] = np.floor(rng.random() * params[first + 1])
+        row = first + 2 + (int(params[first]) * horizon + step) * width
+        for k in range(width):
+            outcome[k] = params[row + k]
+        return 0.0
+
+    return draw
+
+
+@functools.cache
+def _draw_weighed(weigh: Any, first: int, n: int, width: int) -> Any:
+    """Return a function that weighs the n outcomes stored from params[first] on, and draws one."""
+
+    def draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
         values = params[first : first + n * width].reshape((n, width))
         weights = np.empty(n)
         weigh(state, action, step, params, values, weights)
         i = draw_index(weights, rng)
-        return given(state, action, step, params, values[i], next_state) if i >= 0 else np.nan
+        if i < 0:
+            return np.nan
+        for k in range(width):
+            outcome[k] = values[i, k]
+        return 0.0
+
+    return draw
+
+
+@functools.cache
+def _compose(given: Any, draw: Any, width: int) -> Any:
+    """Return dynamics that draw an outcome and play it."""
+
+    def drawing(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+        outcome = np.empty(width)
+        if np.isnan(draw(state, action, step, params, rng, outcome)):
+            return np.nan
+        return given(state, action, step, params, outcome, next_state)
 
     return drawing

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+import numba
 import numpy as np
 
 from zooming.errors import ConfigurationError, TransitionError
-from zooming.kernels import compile_kernel
-from zooming.validation import Floats, as_floats, clip_rounding, short_repr
+from zooming.kernels import GIVEN, IS_JIT_DISABLED, compile_kernel
+from zooming.validation import Floats, as_floats, clip_rounding, count_own_frames, short_repr
 
 if TYPE_CHECKING:
     from zooming.envs.compiled import CompiledEnv
@@ -50,6 +53,66 @@ def compile_as(function: Any, signature: Any, form: str) -> Any:
         raise ConfigurationError(
             f"{name} does not compile as {form}{_shorten_message(str(error))}"
         ) from None  # the cause would print pages
+
+
+def compile_given(function: Any, is_compiled: bool | None) -> Any:
+    """Return dynamics of a given outcome, compiled, or called in Python from compiled code.
+
+    With `is_compiled` None, they are called in Python, with a warning, if they do not compile.
+    """
+    form = "dynamics(state, action, step, params, outcome, next_state) -> reward"
+    if is_compiled is not False:
+        try:
+            return compile_as(function, GIVEN, form)
+        except ConfigurationError as error:
+            if is_compiled:
+                raise
+            warnings.warn(
+                f"{error}. They are called in Python instead: the results are the same, but "
+                "everything is about 500 times as slow. compiled=False says that this is meant",
+                stacklevel=count_own_frames(),
+            )
+    return call_in_python(getattr(function, "py_func", function))
+
+
+@functools.cache
+def call_in_python(function: Any) -> Any:
+    """Return a compiled function that calls dynamics of a given outcome in Python.
+
+    An exception becomes the reward NaN, because none may cross compiled code. It is kept as
+    `call.error`, for the message about that reward.
+    """
+
+    def call(state: Any, action: Any, step: Any, params: Any, outcome: Any, after: Any) -> float:
+        try:
+            return float(function(state, action, step, params, outcome, after))
+        except Exception as error:
+            call.error = error  # type: ignore[attr-defined]
+            return math.nan
+
+    if IS_JIT_DISABLED:
+        return call
+
+    def given(state: Any, action: Any, step: Any, params: Any, outcome: Any, after: Any) -> Any:
+        with numba.objmode(reward="float64"):
+            reward = call(state, action, step, params, outcome, after)
+        return reward
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", numba.NumbaWarning)  # it does not run in parallel
+        found = compile_kernel(given, GIVEN, on_disk=False)
+    found.called = call
+    return found
+
+
+def is_python(given: Any) -> bool:
+    """Return whether dynamics of a given outcome are called in Python."""
+    return hasattr(given, "called")
+
+
+def error_of(given: Any) -> Exception | None:
+    """Return the last exception of dynamics that are called in Python, or None."""
+    return getattr(getattr(given, "called", given), "error", None)
 
 
 def _shorten_message(text: str) -> str:

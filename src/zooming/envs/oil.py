@@ -32,6 +32,12 @@ def oil(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: A
     return drill(state, action, params, noise, next_state)
 
 
+def oil_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+    """Draw the standard noise into `outcome[0]`."""
+    outcome[0] = rng.standard_normal() if params[_NOISE] > 0.0 else 0.0
+    return 0.0
+
+
 def oil_given(
     state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
 ) -> Any:
@@ -121,7 +127,7 @@ class Oil(CompiledEnv):
         params = [float(SURVEYS.index(survey)), sharpness, noise, *where]
         name = f"oil {survey} {sharpness:g}"
         super().__init__(
-            oil, box, box, horizon, start=start, params=params, given=oil_given,
+            oil, box, box, horizon, start=start, params=params, given=oil_given, draw=oil_draw,
             reward_range=(0.0, 1.0), name=name, render_mode=render_mode,
         )  # fmt: skip
 

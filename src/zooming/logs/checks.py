@@ -38,19 +38,91 @@ class Fault:
         return f"{count_noun(self.n_rows, 'row')} {self.what} ({named}{example})"
 
 
-class Checker:
+class RowChecks:
+    """Count the faults of rows: their order, and what a subclass checks."""
+
+    def __init__(self) -> None:
+        self.n_rows = 0
+        self.faults: dict[str, Fault] = {}
+        self._known: set[Any] = set()  # episodes that have ended
+
+    def find_runs(self, names: Any, steps: Floats | None, n: int) -> tuple[Mask, Mask, Mask]:
+        """Return three masks of n rows: start an episode, resume an ended one, have no episode."""
+        is_new, nothing = np.ones(n, bool), np.zeros(n, bool)
+        if names is None:
+            assert steps is not None
+            is_new[1:] = (steps[1:] == 0) | (steps[1:] <= steps[:-1])
+            return is_new, nothing, nothing
+        is_unnamed = _is_missing(names)
+        is_new[1:] = names[1:] != names[:-1]
+        is_back = nothing.copy()
+        starts = np.flatnonzero(is_new)
+        for k, name in enumerate(names[starts].tolist()):
+            if name in self._known:
+                end = starts[k + 1] if k + 1 < len(starts) else n
+                is_back[starts[k] : end] = True
+            self._known.add(name)
+        return is_new, is_back & ~is_unnamed, is_unnamed
+
+    def count_steps(self, steps: Floats | None, is_new: Mask) -> Floats:
+        """Return the step of each row.
+
+        Without a column of steps, the rows of an episode are counted.
+        """
+        if steps is not None:
+            return steps
+        place = np.arange(len(is_new))
+        return np.asarray(place - np.maximum.accumulate(np.where(is_new, place, 0)), np.float64)
+
+    def check_order(
+        self, steps: Floats, is_new: Mask, is_back: Mask, is_known: Mask, first: int
+    ) -> Mask:
+        """Return a mask of the rows whose step is larger than the step of the row before.
+
+        Missing steps are reported as a gap, and the row after them is kept.
+        """
+        change = np.diff(steps, prepend=-1.0)
+        change[is_new] = steps[is_new] + 1
+        is_order = is_back | ((change < 0) & is_known)
+        is_twice = (change == 0) & is_known & ~is_back
+        self.flag("order", "out of order", is_order, first)
+        self.flag("duplicate", "repeating a step", is_twice, first)
+        self.flag(
+            "gap", "after a gap", (change > 1) & is_known & ~is_back, first,
+            lambda k: f"step {steps[k]:.0f} "
+            + ("begins the episode" if is_new[k] else f"comes after step {steps[k - 1]:.0f}"),
+        )  # fmt: skip
+        return np.asarray(~(is_order | is_twice))
+
+    def flag(self, kind: str, what: str, mask: Mask, first: int, example: Any = None) -> None:
+        """Count the rows in `mask` as a fault. `example(k)` describes row k."""
+        found = np.flatnonzero(mask)
+        if not len(found):
+            return
+        fault = self.faults.setdefault(kind, Fault(what))
+        if not fault.rows and example is not None:
+            fault.example = example(int(found[0]))
+        fault.n_rows += len(found)
+        free = MOST_NAMED - len(fault.rows)
+        fault.rows += (first + found[:free]).tolist()
+
+    def listed(self) -> str:
+        """Return all faults in words."""
+        return "; ".join(str(fault) for fault in self.faults.values())
+
+
+class Checker(RowChecks):
     """Convert rows to transitions that an agent can learn from, and count the faults.
 
     Rows must fit the agent's spaces, its horizon and its reward range.
     """
 
     def __init__(self, agent: Any) -> None:
+        super().__init__()
         self.agent, self.axes, self.horizon = agent, agent.axes, agent.horizon
-        self.n_rows = self.n_kept = self.n_episodes = 0
-        self.faults: dict[str, Fault] = {}
+        self.n_kept = self.n_episodes = 0
         self._n_first = self._n_beyond = 0  # rows with step 0, and with step `horizon`
         self._least, self._most = np.inf, -np.inf  # finite rewards
-        self._known: set[Any] = set()  # episodes that have ended
         self.is_kept: Mask = np.zeros(0, bool)  # of the rows that were fed last
         self.runs: NDArray[np.int64] = np.zeros(0, np.int64)  # number of the episode of each row
 
@@ -60,8 +132,8 @@ class Checker:
         The rows must be whole episodes.
         """
         n, first = len(rows.rewards), rows.first_row
-        is_new, is_back, is_unnamed = self._runs(rows)
-        steps, is_terminated = self._steps(rows, is_new), np.zeros(n, bool)
+        is_new, is_back, is_unnamed = self.find_runs(rows.episodes, rows.steps, n)
+        steps, is_terminated = self.count_steps(rows.steps, is_new), np.zeros(n, bool)
         is_missing = np.isnan(rows.rewards) | np.isnan(steps) | is_unnamed
         is_missing |= np.isnan(rows.states).any(axis=1) | np.isnan(rows.actions).any(axis=1)
         if rows.terminated is not None:
@@ -70,16 +142,16 @@ class Checker:
         has_no_value = is_terminated | (steps == self.horizon - 1)  # of a next state
         if rows.next_states is not None:
             is_missing |= np.isnan(rows.next_states).any(axis=1) & ~has_no_value
-        self._flag("missing", "with a missing value or text for a number", is_missing, first)
+        self.flag("missing", "with a missing value or text for a number", is_missing, first)
         is_end = self._ends(rows.terminated, is_terminated, is_new, first)
         is_step = (steps == np.rint(steps)) & (steps >= 0) & (steps < self.horizon)
-        self._flag(
+        self.flag(
             "step", f"with a step that is not a whole number from 0 to {self.horizon - 1}",
             ~is_step & ~is_missing, first, lambda k: f"step {steps[k]:g}",
         )  # fmt: skip
         self._n_first += int((steps == 0).sum())
         self._n_beyond += int((steps == self.horizon).sum())
-        is_ordered = self._order(steps, is_new, is_back, is_step & ~is_missing, first)
+        is_ordered = self.check_order(steps, is_new, is_back, is_step & ~is_missing, first)
         is_state = self._is_inside(rows.states, 0, "state", is_missing, first)
         is_action = self._is_inside(rows.actions, self.axes.n_state, "action", is_missing, first)
         is_reward = self._rewards(rows.rewards, is_missing, first)
@@ -87,7 +159,7 @@ class Checker:
         after = rows.states.copy()
         if rows.next_states is None:
             needs = usable & ~has_no_value & ~_follow(after, usable, np.cumsum(is_new), steps)
-            self._flag("next", "without a next state", needs, first)
+            self.flag("next", "without a next state", needs, first)
             usable &= ~needs
         else:
             given = ~(has_no_value & np.isnan(rows.next_states).any(axis=1))
@@ -122,11 +194,10 @@ class Checker:
                 "leave out step="
             )
         if self.faults and bad == "refuse":
-            listed = "; ".join(str(fault) for fault in self.faults.values())
             hints = " ".join(self._hints(source))
             correct = f"{hints} Otherwise correct" if hints else "Correct"
             raise TransitionError(
-                f"{name} has faults, and nothing was {what}: {listed}. Rows count from 0. "
+                f"{name} has faults, and nothing was {what}: {self.listed()}. Rows count from 0. "
                 f'{correct} these rows, or skip them with bad="skip"'
             )
 
@@ -148,68 +219,18 @@ class Checker:
 
     # --- one check each ---------------------------------------------------------------------------
 
-    def _runs(self, rows: Rows) -> tuple[Mask, Mask, Mask]:
-        """Return three masks of rows: start an episode, resume an ended one, have no episode."""
-        n = len(rows.rewards)
-        is_new, nothing = np.ones(n, bool), np.zeros(n, bool)
-        names, steps = rows.episodes, rows.steps
-        if names is None:
-            assert steps is not None
-            is_new[1:] = (steps[1:] == 0) | (steps[1:] <= steps[:-1])
-            return is_new, nothing, nothing
-        is_unnamed = _is_missing(names)
-        is_new[1:] = names[1:] != names[:-1]
-        is_back = nothing.copy()
-        starts = np.flatnonzero(is_new)
-        for k, name in enumerate(names[starts].tolist()):
-            if name in self._known:
-                end = starts[k + 1] if k + 1 < len(starts) else n
-                is_back[starts[k] : end] = True
-            self._known.add(name)
-        return is_new, is_back & ~is_unnamed, is_unnamed
-
-    def _steps(self, rows: Rows, is_new: Mask) -> Floats:
-        """Return the step of each row.
-
-        Without a column of steps, the rows of an episode are counted.
-        """
-        if rows.steps is not None:
-            return rows.steps
-        place = np.arange(len(is_new))
-        return np.asarray(place - np.maximum.accumulate(np.where(is_new, place, 0)), np.float64)
-
-    def _order(
-        self, steps: Floats, is_new: Mask, is_back: Mask, is_known: Mask, first: int
-    ) -> Mask:
-        """Return a mask of the rows whose step is larger than the step of the row before.
-
-        Missing steps are reported as a gap, and the row after them is kept.
-        """
-        change = np.diff(steps, prepend=-1.0)
-        change[is_new] = steps[is_new] + 1
-        is_order = is_back | ((change < 0) & is_known)
-        is_twice = (change == 0) & is_known & ~is_back
-        self._flag("order", "out of order", is_order, first)
-        self._flag("duplicate", "repeating a step", is_twice, first)
-        self._flag(
-            "gap", "after a gap", (change > 1) & is_known & ~is_back, first,
-            lambda k: f"step {steps[k]:.0f} "
-            + ("begins the episode" if is_new[k] else f"comes after step {steps[k - 1]:.0f}"),
-        )  # fmt: skip
-        return np.asarray(~(is_order | is_twice))
-
     def _ends(self, given: Floats | None, is_terminated: Mask, is_new: Mask, first: int) -> Mask:
         """Return a mask of the rows that may end their episode, and do not come after its end."""
         if given is None:
             return np.ones(len(is_new), bool)
         is_odd = ~((given == 0) | (given == 1) | np.isnan(given))
-        self._flag(
+        self.flag(
             "terminated", "with a value of terminated that is not 0 or 1, true or false", is_odd,
             first, lambda k: f"{given[k]:g}",
         )  # fmt: skip
         n_before: NDArray[np.int64] = np.cumsum(is_terminated) - is_terminated
         is_after: Mask = n_before > n_before[np.flatnonzero(is_new)][np.cumsum(is_new) - 1]
-        self._flag("after", "after the end of their episode", is_after, first)
+        self.flag("after", "after the end of their episode", is_after, first)
         return np.asarray(~(is_odd | is_after))
 
     def _is_inside(
@@ -235,7 +256,7 @@ class Checker:
                 is_what = "but it runs"
             return f"{axis.name} = {value:g}, {is_what} from {axis.low:g} to {axis.high:g}"
 
-        self._flag(what, f"with the {what} outside its space", is_bad, first, example)
+        self.flag(what, f"with the {what} outside its space", is_bad, first, example)
         return np.asarray(~is_bad)
 
     def _rewards(self, rewards: Floats, is_missing: Mask, first: int) -> Mask:
@@ -246,23 +267,11 @@ class Checker:
         self._most = max(self._most, rewards[is_good].max(initial=-np.inf))
         if self.agent.rewards != "clip":
             is_good &= (rewards >= low) & (rewards <= high)
-        self._flag(
+        self.flag(
             "reward", f"with the reward outside the reward range [{low:g}, {high:g}]",
             ~is_good & ~is_missing, first, lambda k: f"reward {rewards[k]:g}",
         )  # fmt: skip
         return is_good
-
-    def _flag(self, kind: str, what: str, mask: Mask, first: int, example: Any = None) -> None:
-        """Count the rows in `mask` as a fault. `example(k)` describes row k."""
-        found = np.flatnonzero(mask)
-        if not len(found):
-            return
-        fault = self.faults.setdefault(kind, Fault(what))
-        if not fault.rows and example is not None:
-            fault.example = example(int(found[0]))
-        fault.n_rows += len(found)
-        free = MOST_NAMED - len(fault.rows)
-        fault.rows += (first + found[:free]).tolist()
 
 
 def _is_missing(names: NDArray[Any]) -> Mask:

@@ -63,6 +63,30 @@ class Columns:
         single = [self.episode, self.step, self.reward, self.terminated, self.propensity]
         return [*filter(None, single), *self.state, *self.action, *self.next_state]
 
+    def read(self, frame: Any, first_row: int) -> Rows:
+        """Return some rows as numbers. `frame` is what `columns_of` returns, or a part of it.
+
+        The first texts are stored in `texts`.
+        """
+
+        def numbers(name: str) -> Floats:
+            return read_numbers(frame, name, first_row, self.texts)
+
+        def matrix(names: tuple[str, ...]) -> Floats:
+            return np.column_stack([numbers(name) for name in names])
+
+        return Rows(
+            first_row,
+            None if self.episode is None else read_names(frame[self.episode], self.episode),
+            None if self.step is None else numbers(self.step),
+            matrix(self.state),
+            matrix(self.action),
+            numbers(self.reward),
+            matrix(self.next_state) if self.next_state else None,
+            None if self.terminated is None else numbers(self.terminated),
+            None if self.propensity is None else numbers(self.propensity),
+        )
+
 
 def choose_columns(
     there: Sequence[str],
@@ -82,7 +106,7 @@ def choose_columns(
     A column of propensities is read only if it is named. Raise ConfigurationError if a column is
     missing or does not fit the axes.
     """
-    _check_separator(there)
+    check_separator(there)
     state_axes, action_axes = axes.names[: axes.n_state], axes.names[axes.n_state :]
     usual_state, usual_action = column_names(axes.names, axes.n_state)
     # The log may be older than the names of the axes.
@@ -96,14 +120,14 @@ def choose_columns(
     usual_next = tuple(f"next_{name}" for name in usual_state)
     has_next = next_state is not None or set(usual_next) <= set(there)
     found = Columns(
-        _find_optional(there, episode, "episode"),
-        _find_optional(there, step, "step"),
+        find_optional(there, episode, "episode"),
+        find_optional(there, step, "step"),
         states,
         actions,
-        _find_column(there, "reward" if reward is None else reward, "reward"),
+        find_column(there, "reward" if reward is None else reward, "reward"),
         _find_columns(there, next_state, usual_next, "next_state", state_axes) if has_next else (),
-        _find_optional(there, terminated, "terminated"),
-        None if propensity is None else _find_column(there, propensity, "propensity"),
+        find_optional(there, terminated, "terminated"),
+        None if propensity is None else find_column(there, propensity, "propensity"),
     )
     if found.episode is None and found.step is None:
         raise ConfigurationError(
@@ -113,7 +137,7 @@ def choose_columns(
     return found
 
 
-def _check_separator(there: Sequence[str]) -> None:
+def check_separator(there: Sequence[str]) -> None:
     """Raise ConfigurationError if a CSV file was read with a wrong separator."""
     found = [mark for mark in SEPARATORS if len(there) == 1 and mark in there[0]]
     if found:
@@ -123,7 +147,7 @@ def _check_separator(there: Sequence[str]) -> None:
         )
 
 
-def _find_column(there: Sequence[str], name: Any, option: str) -> str:
+def find_column(there: Sequence[str], name: Any, option: str) -> str:
     if not isinstance(name, str):
         raise ConfigurationError(f"{option}={name!r}: give the name of one column")
     if name not in there:
@@ -135,14 +159,14 @@ def _find_column(there: Sequence[str], name: Any, option: str) -> str:
     return name
 
 
-def _find_optional(there: Sequence[str], name: Any, usual: str) -> str | None:
+def find_optional(there: Sequence[str], name: Any, usual: str) -> str | None:
     """Return the column `name`.
 
     If it is None, return the usual one, or None if the log lacks it.
     """
     if name is None:
         return usual if usual in there else None
-    return _find_column(there, name, usual)
+    return find_column(there, name, usual)
 
 
 def _find_columns(
@@ -159,7 +183,7 @@ def _find_columns(
         raise ConfigurationError(
             f"{option}={names!r} names a column twice; give each axis a column of its own"
         )
-    return tuple(_find_column(there, name, option) for name in given)
+    return tuple(find_column(there, name, option) for name in given)
 
 
 def _join_names(there: Sequence[str]) -> str:
@@ -193,33 +217,13 @@ def columns_of(frame: Any, used: Sequence[str]) -> Any:
     return {name: _as_array(by_name[name], name) for name in used}
 
 
-def read_rows(frame: Any, columns: Columns, first_row: int) -> Rows:
-    """Return some rows as numbers. `frame` is what `columns_of` returns, or a part of it.
-
-    The first texts are stored in `columns.texts`.
-    """
-
-    def numbers(name: str) -> Floats:
-        found, is_text = _numbers(frame[name], name)
-        if is_text.any() and name not in columns.texts:
-            k = int(np.argmax(is_text))
-            columns.texts[name] = Text(first_row + k, str(frame[name][k]))
-        return found
-
-    def matrix(names: tuple[str, ...]) -> Floats:
-        return np.column_stack([numbers(name) for name in names])
-
-    return Rows(
-        first_row,
-        None if columns.episode is None else _names(frame[columns.episode], columns.episode),
-        None if columns.step is None else numbers(columns.step),
-        matrix(columns.state),
-        matrix(columns.action),
-        numbers(columns.reward),
-        matrix(columns.next_state) if columns.next_state else None,
-        None if columns.terminated is None else numbers(columns.terminated),
-        None if columns.propensity is None else numbers(columns.propensity),
-    )
+def read_numbers(frame: Any, name: str, first_row: int, texts: dict[str, Text]) -> Floats:
+    """Return a column as floats, NaN for other values. The first text is stored in `texts`."""
+    found, is_text = _numbers(frame[name], name)
+    if is_text.any() and name not in texts:
+        k = int(np.argmax(is_text))
+        texts[name] = Text(first_row + k, str(frame[name][k]))
+    return found
 
 
 def _as_array(column: Any, name: str) -> NDArray[Any]:
@@ -247,7 +251,7 @@ def _as_array(column: Any, name: str) -> NDArray[Any]:
     return found
 
 
-def _names(column: Any, name: str) -> NDArray[Any]:
+def read_names(column: Any, name: str) -> NDArray[Any]:
     """Return the names of episodes, which may have any type that can be compared."""
     if isinstance(column, np.ndarray):
         return column

@@ -13,14 +13,12 @@ import numpy as np
 
 from zooming.errors import ConfigurationError
 from zooming.logs.columns import (
-    Columns,
     Rows,
     Text,
     choose_columns,
     columns_of,
     library_of,
     names_of_columns,
-    read_rows,
 )
 from zooming.validation import import_frames, short_repr
 
@@ -58,20 +56,29 @@ def open_log(log: Any, axes: Any, options: dict[str, Any]) -> Source:
                 f"{named[0]}={options[named[0]]!r}: a Minari dataset has no columns to name"
             )
         return Source("the Minari dataset", lambda: _episodes(log, axes))
+    return open_columns(log, lambda there: choose_columns(there, axes, **options))
+
+
+def open_columns(log: Any, choose: Callable[[list[str]], Any]) -> Source:
+    """Return a frame or a file as a source of rows.
+
+    `choose(names)` returns the columns to read: an object with `used`, `texts` and
+    `read(frame, first_row)`, such as `Columns`.
+    """
     if library_of(log) is not None:
-        columns = _columns(names_of_columns(log), axes, options)
+        columns = _columns(names_of_columns(log), choose)
         return Source("the log", lambda: _slices(log, columns), columns.texts)
     if isinstance(log, (str, os.PathLike)):
-        return _open_file(Path(log), axes, options)
+        return _open_file(Path(log), choose)
     raise ConfigurationError(
         f"{short_repr(log)} is not a log; give a data frame of polars or pandas, a dict of "
         "columns, the path of a .csv or .parquet file, or a Minari dataset"
     )
 
 
-def _columns(there: list[str], axes: Any, options: dict[str, Any]) -> Columns:
+def _columns(there: list[str], choose: Callable[[list[str]], Any]) -> Any:
     """Return the columns to read. Raise ConfigurationError if one of them occurs twice."""
-    columns = choose_columns(there, axes, **options)
+    columns = choose(there)
     for name in columns.used:
         if there.count(name) > 1:
             raise ConfigurationError(
@@ -80,7 +87,7 @@ def _columns(there: list[str], axes: Any, options: dict[str, Any]) -> Columns:
     return columns
 
 
-def _open_file(path: Path, axes: Any, options: dict[str, Any]) -> Source:
+def _open_file(path: Path, choose: Callable[[list[str]], Any]) -> Source:
     if path.suffix not in ENDINGS:
         raise ConfigurationError(
             f"{path}: no log has the ending {path.suffix!r}; choose one of {', '.join(ENDINGS)}"
@@ -91,33 +98,33 @@ def _open_file(path: Path, axes: Any, options: dict[str, Any]) -> Source:
         with _reading(path, "Parquet"):
             lazy = _polars().scan_parquet(path)
             there, n_rows = lazy.collect_schema().names(), _n_rows(lazy)
-        columns = _columns(there, axes, options)
+        columns = _columns(there, choose)
         return Source(str(path), lambda: _parquet(lazy, path, columns, n_rows), columns.texts)
     with _reading(path, "CSV"), path.open("rb") as file:
         header = _read_lines(file, path, 0)
         if not header.strip():
             raise ConfigurationError(f"{path} is empty; the first line must name the columns")
         there = list(map(str, _read_csv(header, has_header=False).row(0)))
-    columns = _columns(there, axes, options)
+    columns = _columns(there, choose)
     return Source(str(path), lambda: _csv(path, columns), columns.texts)
 
 
-def _parquet(lazy: Any, path: Path, columns: Columns, n_rows: int) -> Iterator[Rows]:
+def _parquet(lazy: Any, path: Path, columns: Any, n_rows: int) -> Iterator[Any]:
     needed = lazy.select(_used(columns))
     for first in range(0, n_rows, PIECE_ROWS):
         with _reading(path, "Parquet"):
             frame = needed.slice(first, PIECE_ROWS).collect()
-        yield read_rows(frame, columns, first)
+        yield columns.read(frame, first)
 
 
-def _csv(path: Path, columns: Columns) -> Iterator[Rows]:
+def _csv(path: Path, columns: Any) -> Iterator[Rows]:
     first = 0
     with path.open("rb") as file:
         header = _read_lines(file, path, 0)
         while block := _read_lines(file, path, PIECE_BYTES):
             with _reading(path, "CSV"):
                 frame = _read_csv(header + block, columns=_used(columns))
-            yield read_rows(frame, columns, first)
+            yield columns.read(frame, first)
             first += len(frame)
 
 
@@ -148,7 +155,7 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
         raise ConfigurationError(f"{path} is not a {kind} file: {str(error)[:200]}") from error
 
 
-def _slices(frame: Any, columns: Columns) -> Iterator[Rows]:
+def _slices(frame: Any, columns: Any) -> Iterator[Rows]:
     found = columns_of(frame, _used(columns))
     lengths = {len(found[name]) for name in columns.used}
     if len(lengths) > 1:
@@ -158,10 +165,10 @@ def _slices(frame: Any, columns: Columns) -> Iterator[Rows]:
             piece = {name: column[first : first + PIECE_ROWS] for name, column in found.items()}
         else:
             piece = found.slice(first, PIECE_ROWS)
-        yield read_rows(piece, columns, first)
+        yield columns.read(piece, first)
 
 
-def _used(columns: Columns) -> list[str]:
+def _used(columns: Any) -> list[str]:
     return list(dict.fromkeys(columns.used))
 
 

@@ -420,6 +420,7 @@ class _Python:
         inner, act, update = env.unwrapped, agent.act, agent.update
         end_episode = getattr(agent, "end_episode", None)  # of a `RuleSide`, which learns then
         is_quick = can_step_on(agent)
+        is_told = getattr(agent, "sees_outcomes", False)  # wants the info of each step
         if agent.run.env_rng is not None:
             inner.np_random = agent.run.env_rng
         for episode in range(int(log.done[0]), end):
@@ -440,7 +441,7 @@ class _Python:
                     else:
                         action = act(step, observation)
                 next_observation, reward, terminated, truncated, info = take_step(env, action)
-                if info and has_mask(info):
+                if is_told or (info and has_mask(info)):
                     update(
                         step,
                         observation,

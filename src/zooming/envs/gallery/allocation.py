@@ -25,7 +25,7 @@ import numpy as np
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, require
 from zooming.errors import ConfigurationError
-from zooming.kernels import jit_inline
+from zooming.kernels import jit_inline, jit_kernel
 from zooming.kernels.solve.laws import draw_index
 from zooming.validation import as_floats, short_repr
 
@@ -69,9 +69,20 @@ class Settings:
 
 def allocation(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
     """Draw the next need, write the next state and return the reward."""
+    return give(state, action, params, draw_need(params, rng), next_state)
+
+
+def allocation_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+    """Draw the next need into `outcome[0]`."""
+    outcome[0] = draw_need(params, rng)
+    return 0.0
+
+
+@jit_kernel
+def draw_need(params: Any, rng: Any) -> Any:
+    """Return the next need."""
     n = int(params[_N])
-    need = params[_LAW + draw_index(params[_LAW + n : _LAW + 2 * n], rng)]
-    return give(state, action, params, need, next_state)
+    return params[_LAW + draw_index(params[_LAW + n : _LAW + 2 * n], rng)]
 
 
 def allocation_given(
@@ -133,6 +144,7 @@ class Allocation(GalleryEnv):
             allocation, gym.spaces.Box(*ends, dtype=np.float64),
             gym.spaces.Box(0.0, 1.0, (1,), np.float64), s.horizon, start=starts,
             params=[s.value, len(s.needs), *s.needs, *s.chances], given=allocation_given,
+            draw=allocation_draw,
             weigh=allocation_law, values=s.needs,
             reward_range=(0.0, s.value * math.sqrt(min(s.budget, high) * high)),
             name="allocation", resolution=120, render_mode=render_mode,

@@ -25,7 +25,7 @@ import numpy as np
 
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import MOST_MEAN, Decide, GalleryEnv, amount, profile, require
-from zooming.kernels import jit_inline
+from zooming.kernels import jit_inline, jit_kernel
 from zooming.kernels.solve.laws import draw_index, fill_poisson
 
 _COST, _START, _PENALTY, _PER_SERVER, _N, _MEANS = range(6)  # places in params
@@ -72,9 +72,23 @@ class Settings:
 
 def autoscaling(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
     """Draw the load of the hour, write the next state and return the reward."""
+    return run(state, action, params, draw_load(step, params, rng), next_state)
+
+
+def autoscaling_draw(
+    state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any
+) -> Any:
+    """Draw the load of the hour into `outcome[0]`."""
+    outcome[0] = draw_load(step, params, rng)
+    return 0.0
+
+
+@jit_kernel
+def draw_load(step: Any, params: Any, rng: Any) -> Any:
+    """Return the Poisson load of an hour."""
     weights = np.empty(int(params[_N]))
     fill_poisson(params[_MEANS + step], weights)
-    return run(state, action, params, draw_index(weights, rng), next_state)
+    return draw_index(weights, rng)
 
 
 def autoscaling_given(
@@ -138,7 +152,8 @@ class Autoscaling(GalleryEnv):
         numbers = [s.server_cost, s.start_cost, s.penalty, s.per_server, n]
         super().__init__(
             autoscaling, servers, servers, len(s.load), start=[s.start],
-            params=[*numbers, *s.load], given=autoscaling_given, weigh=autoscaling_law,
+            params=[*numbers, *s.load], given=autoscaling_given,
+            draw=autoscaling_draw, weigh=autoscaling_law,
             values=range(n), resolution=problem.align_cells(s.most_servers * s.per_server, 100),
             reward_range=(-most, 0.0), name="autoscaling",
             render_mode=render_mode,

@@ -23,7 +23,7 @@ import numpy as np
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, require
 from zooming.errors import ConfigurationError
-from zooming.kernels import jit_inline
+from zooming.kernels import jit_inline, jit_kernel
 from zooming.kernels.solve.laws import draw_index
 from zooming.validation import short_repr
 
@@ -61,8 +61,19 @@ class Settings:
 
 def bidding(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
     """Draw the highest rival bid and return the reward."""
-    found = draw_index(params[_LAW : _LAW + int(params[_N])], rng)
-    return settle(state, action, params, params[_TICK] * found, next_state)
+    return settle(state, action, params, draw_rival(params, rng), next_state)
+
+
+def bidding_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+    """Draw the highest rival bid into `outcome[0]`."""
+    outcome[0] = draw_rival(params, rng)
+    return 0.0
+
+
+@jit_kernel
+def draw_rival(params: Any, rng: Any) -> Any:
+    """Return the highest rival bid."""
+    return params[_TICK] * draw_index(params[_LAW : _LAW + int(params[_N])], rng)
 
 
 def bidding_given(
@@ -124,6 +135,7 @@ class Bidding(GalleryEnv):
         numbers = [float(AUCTIONS.index(s.auction)), s.tick, n + 1, *law]
         super().__init__(
             bidding, money, money, 1, start="uniform", params=numbers, given=bidding_given,
+            draw=bidding_draw,
             weigh=bidding_law, values=s.tick * np.arange(n + 1.0), reward_range=(-loss, most),
             name=f"bidding {s.auction} price",
             resolution=problem.align_cells(most / s.tick, 200), render_mode=render_mode,

@@ -110,9 +110,14 @@ def shortest_ways(edges: Any) -> Floats:
 
 def ambulance(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
     """Draw the node of the call, write the next state and return the reward."""
-    n = int(params[_N])
-    call = draw_index(params[_CALLS : _CALLS + n], rng)
+    call = draw_index(params[_CALLS : _CALLS + int(params[_N])], rng)
     return respond(state, action, params, call, next_state)
+
+
+def ambulance_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+    """Draw the node of the call into `outcome[0]`."""
+    outcome[0] = draw_index(params[_CALLS : _CALLS + int(params[_N])], rng)
+    return 0.0
 
 
 def ambulance_given(
@@ -179,7 +184,7 @@ class GraphAmbulance(GalleryEnv):
         super().__init__(
             ambulance, nodes, nodes, s.horizon, start=s.start,
             params=[s.move_cost, s.wait_cost, n, *calls, *self.distances.ravel()],
-            given=ambulance_given, weigh=ambulance_law, values=range(n),
+            given=ambulance_given, draw=ambulance_draw, weigh=ambulance_law, values=range(n),
             reward_range=(-max(most, 1e-6), 0.0), name="graph ambulance", render_mode=render_mode,
         )  # fmt: skip
 

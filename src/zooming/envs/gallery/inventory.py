@@ -33,7 +33,7 @@ from zooming.envs.gallery.problem import (
     profile,
     require,
 )
-from zooming.kernels import jit_inline
+from zooming.kernels import jit_inline, jit_kernel
 from zooming.kernels.solve.laws import draw_index, fill_poisson
 
 _FIXED, _HOLDING, _BACKLOG, _MIN_ORDER, _CAPACITY, _MOST_BACKLOG, _N, _MEANS = range(8)
@@ -76,9 +76,21 @@ class Settings:
 
 def inventory(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
     """Draw the demand of the period, write the next state and return the reward."""
+    return trade(state, action, params, draw_demand(step, params, rng), next_state)
+
+
+def inventory_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+    """Draw the demand of the period into `outcome[0]`."""
+    outcome[0] = draw_demand(step, params, rng)
+    return 0.0
+
+
+@jit_kernel
+def draw_demand(step: Any, params: Any, rng: Any) -> Any:
+    """Return the Poisson demand of a period."""
     weights = np.empty(int(params[_N]))
     fill_poisson(params[_MEANS + step], weights)
-    return trade(state, action, params, draw_index(weights, rng), next_state)
+    return draw_index(weights, rng)
 
 
 def inventory_given(
@@ -155,7 +167,8 @@ class Inventory(GalleryEnv):
             inventory, gym.spaces.Box(np.array(low), np.array(high), dtype=np.float64),
             gym.spaces.Box(0.0, s.most_order, (1,), np.float64), s.horizon,
             start=[s.start, *[0.0] * n_owed], params=[*numbers, *s.demand],
-            given=inventory_given, weigh=inventory_law, values=range(n), resolution=self._cells(),
+            given=inventory_given,
+            draw=inventory_draw, weigh=inventory_law, values=range(n), resolution=self._cells(),
             reward_range=(-most, 0.0), name="inventory", render_mode=render_mode,
         )  # fmt: skip
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import MOST_MEAN, Decide, GalleryEnv, amount, count, profile
-from zooming.kernels import jit_inline
+from zooming.kernels import jit_inline, jit_kernel
 from zooming.kernels.solve.laws import draw_index, fill_poisson
 
 _PRICE, _COST, _HOLDING, _SALVAGE, _CAPACITY, _HORIZON, _MEANS = range(7)  # places in params
@@ -60,9 +60,21 @@ class Settings:
 
 def newsvendor(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
     """Draw the demand of the day, write the next state and return the reward."""
+    return trade(state, action, step, params, draw_demand(step, params, rng), next_state)
+
+
+def newsvendor_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+    """Draw the demand of the day into `outcome[0]`."""
+    outcome[0] = draw_demand(step, params, rng)
+    return 0.0
+
+
+@jit_kernel
+def draw_demand(step: Any, params: Any, rng: Any) -> Any:
+    """Return the Poisson demand of a day, cut off at the capacity."""
     weights = np.empty(math.ceil(params[_CAPACITY]) + 1)
     fill_poisson(params[_MEANS + step], weights)
-    return trade(state, action, step, params, draw_index(weights, rng), next_state)
+    return draw_index(weights, rng)
 
 
 def newsvendor_given(
@@ -133,7 +145,8 @@ class Newsvendor(GalleryEnv):
         numbers = [s.price, s.cost, s.holding, s.salvage, s.capacity, s.horizon, *s.demand]
         super().__init__(
             newsvendor, stock, stock, s.horizon, start=[s.start], params=numbers,
-            given=newsvendor_given, weigh=newsvendor_law, values=range(math.ceil(s.capacity) + 1),
+            given=newsvendor_given,
+            draw=newsvendor_draw, weigh=newsvendor_law, values=range(math.ceil(s.capacity) + 1),
             resolution=problem.align_cells(s.capacity, 100),
             reward_range=(low, max(high, low + 1.0)), name="newsvendor", render_mode=render_mode,
         )  # fmt: skip

@@ -34,7 +34,7 @@ from zooming.envs.gallery.problem import (
     profile,
     require,
 )
-from zooming.kernels import jit_inline
+from zooming.kernels import jit_inline, jit_kernel
 from zooming.kernels.solve.laws import draw_index, fill_poisson
 
 _WORTH, _SEATS, _MEANS = 0, 1, 2  # places in params
@@ -67,9 +67,21 @@ class Settings:
 
 def pricing(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
     """Draw the demand at the asked price, write the next state and return the reward."""
+    return sell(state, action, draw_demand(action, step, params, rng), next_state)
+
+
+def pricing_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+    """Draw the demand at the asked price into `outcome[0]`."""
+    outcome[0] = draw_demand(action, step, params, rng)
+    return 0.0
+
+
+@jit_kernel
+def draw_demand(action: Any, step: Any, params: Any, rng: Any) -> Any:
+    """Return the demand at the asked price, cut off at the number of seats."""
     weights = np.empty(int(params[_SEATS]) + 1)
     fill_poisson(demand_at(action[0], step, params), weights)
-    return sell(state, action, draw_index(weights, rng), next_state)
+    return draw_index(weights, rng)
 
 
 def pricing_given(
@@ -134,7 +146,7 @@ class Pricing(GalleryEnv):
             pricing, gym.spaces.Box(0.0, float(s.seats), (1,), np.float64),
             gym.spaces.Box(s.lowest_price, s.highest_price, (1,), np.float64), s.horizon,
             start=[float(s.seats)], params=[s.worth, s.seats, *s.customers],
-            given=pricing_given, weigh=pricing_law, values=range(s.seats + 1),
+            given=pricing_given, draw=pricing_draw, weigh=pricing_law, values=range(s.seats + 1),
             resolution=problem.align_cells(s.seats, 100),
             reward_range=(0.0, s.seats * s.highest_price), name="pricing", render_mode=render_mode,
         )  # fmt: skip

@@ -103,6 +103,12 @@ def queue(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state:
     return serve(state, action, params, arrived, served, next_state)
 
 
+def queue_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+    """Draw `outcome` = (arrivals, services) at the chosen rate."""
+    outcome[0], outcome[1] = draw_both(params[_MEANS + step], action[0], params, rng)
+    return 0.0
+
+
 def queue_given(
     state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
 ) -> Any:
@@ -127,6 +133,13 @@ def admission(state: Any, action: Any, step: Any, params: Any, rng: Any, next_st
     """Draw admitted arrivals and services, write the next state and return the reward."""
     arrived, served = draw_both(params[_MEANS + step] * action[0], params[_SERVICE], params, rng)
     return admit(state, params, arrived, served, next_state)
+
+
+def admission_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+    """Draw `outcome` = (admitted arrivals, services)."""
+    mean = params[_MEANS + step] * action[0]
+    outcome[0], outcome[1] = draw_both(mean, params[_SERVICE], params, rng)
+    return 0.0
 
 
 def admission_given(
@@ -225,7 +238,8 @@ class Queue(GalleryEnv):
             queue, gym.spaces.Box(0.0, float(s.capacity), (1,), np.float64),
             gym.spaces.Box(0.0, s.fastest, (1,), np.float64), s.horizon,
             start=[float(s.start)], params=[*numbers, *s.arrivals],
-            given=queue_given, weigh=queue_law, values=_pairs(n, s.capacity),
+            given=queue_given,
+            draw=queue_draw, n_noise=2, weigh=queue_law, values=_pairs(n, s.capacity),
             resolution=problem.align_cells(s.capacity, 60),
             reward_range=(-max(most, 1e-6), 0.0), name="queue", render_mode=render_mode,
         )  # fmt: skip
@@ -283,7 +297,8 @@ class Admission(GalleryEnv):
             admission, gym.spaces.Box(0.0, float(s.capacity), (1,), np.float64),
             gym.spaces.Box(0.0, 1.0, (1,), np.float64), s.horizon,
             start=[float(s.start)], params=[*numbers, *s.arrivals],
-            given=admission_given, weigh=admission_law, values=_pairs(n, s.capacity),
+            given=admission_given,
+            draw=admission_draw, n_noise=2, weigh=admission_law, values=_pairs(n, s.capacity),
             resolution=problem.align_cells(s.capacity, 60),
             reward_range=(-max(s.waiting * s.capacity, 1e-6), s.price * most_admitted),
             name="admission", render_mode=render_mode,

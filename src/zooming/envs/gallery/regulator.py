@@ -75,6 +75,12 @@ def regulator(state: Any, action: Any, step: Any, params: Any, rng: Any, next_st
     return steer(state, action, params, 1.0 if rng.random() < 0.5 else -1.0, next_state)
 
 
+def regulator_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+    """Toss the coin into `outcome[0]`."""
+    outcome[0] = 1.0 if rng.random() < 0.5 else -1.0
+    return 0.0
+
+
 def regulator_given(
     state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
 ) -> Any:
@@ -135,7 +141,8 @@ class Regulator(GalleryEnv):
         super().__init__(
             regulator, gym.spaces.Box(-widest, widest, (1,), np.float64),
             gym.spaces.Box(-s.strongest, s.strongest, (1,), np.float64), s.horizon,
-            start=[s.start], params=numbers, given=regulator_given, weigh=regulator_law,
+            start=[s.start], params=numbers, given=regulator_given,
+            draw=regulator_draw, weigh=regulator_law,
             values=(1.0, -1.0), reward_range=(-most, 0.0), name="regulator", resolution=400,
             render_mode=render_mode,
         )  # fmt: skip

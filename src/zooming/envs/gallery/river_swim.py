@@ -25,7 +25,7 @@ import numpy as np
 
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, require
-from zooming.kernels import jit_inline
+from zooming.kernels import jit_inline, jit_kernel
 from zooming.kernels.solve.laws import draw_index
 
 _REACH, _AHEAD, _BACK, _SMALL, _LARGE, _BANK = range(6)  # places in params
@@ -63,9 +63,21 @@ class Settings:
 
 def river(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
     """Draw how the stroke ends, write the next state and return the reward."""
+    return swim(state, action, params, draw_stroke(action, params, rng), next_state)
+
+
+def river_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+    """Draw the result of the stroke into `outcome[0]`."""
+    outcome[0] = draw_stroke(action, params, rng)
+    return 0.0
+
+
+@jit_kernel
+def draw_stroke(action: Any, params: Any, rng: Any) -> Any:
+    """Return the result of a stroke: 1 if it succeeds, 0 without effect, -1 if it is reversed."""
     weights = np.empty(3)
     fill_strokes(action[0], params, weights)
-    return swim(state, action, params, 1.0 - draw_index(weights, rng), next_state)
+    return 1.0 - draw_index(weights, rng)
 
 
 def river_given(
@@ -133,6 +145,7 @@ class RiverSwim(GalleryEnv):
             river, gym.spaces.Box(0.0, 1.0, (1,), np.float64),
             gym.spaces.Box(-1.0, 1.0, (1,), np.float64), s.horizon, start=[s.start],
             params=[s.reach, s.ahead, s.back, s.small, s.large, s.bank], given=river_given,
+            draw=river_draw,
             weigh=river_law, values=MOVES, reward_range=(0.0, max(s.small, s.large)),
             name="river swim", render_mode=render_mode,
         )  # fmt: skip

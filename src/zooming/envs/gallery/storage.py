@@ -31,7 +31,7 @@ import numpy as np
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, profile, require
 from zooming.errors import ConfigurationError
-from zooming.kernels import jit_inline
+from zooming.kernels import jit_inline, jit_kernel
 from zooming.kernels.solve.laws import draw_index
 
 (
@@ -88,10 +88,21 @@ class Settings:
 
 def storage(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
     """Draw the noise of the price, write the next state and return the reward."""
+    return move(state, action, step, params, draw_noise(rng), next_state)
+
+
+def storage_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+    """Draw the noise of the price into `outcome[0]`."""
+    outcome[0] = draw_noise(rng)
+    return 0.0
+
+
+@jit_kernel
+def draw_noise(rng: Any) -> Any:
+    """Return the noise of the price, a sum of fair coins of variance 1."""
     weights = np.empty(N_NODES)
     fill_coins(weights)
-    noise = (draw_index(weights, rng) - 4.0) / np.sqrt(2.0)
-    return move(state, action, step, params, noise, next_state)
+    return (draw_index(weights, rng) - 4.0) / np.sqrt(2.0)
 
 
 def storage_given(
@@ -176,7 +187,8 @@ class Storage(GalleryEnv):
             storage, gym.spaces.Box(*ends, dtype=np.float64),
             gym.spaces.Box(-s.power, s.power, (1,), np.float64), horizon,
             start=[s.start, s.prices[0]], params=[*numbers, horizon, *s.prices],
-            given=storage_given, weigh=storage_law, reward_range=(least, max(most, least + 1e-6)),
+            given=storage_given,
+            draw=storage_draw, weigh=storage_law, reward_range=(least, max(most, least + 1e-6)),
             values=(np.arange(N_NODES) - 4.0) / np.sqrt(2.0), name="storage", resolution=40,
             render_mode=render_mode,
         )  # fmt: skip

@@ -25,6 +25,7 @@ from zooming.kernels.boxes.layout import BALL, CORE, METRIC_BALL, METRIC_CORE
 from zooming.kernels.loop.jit import (
     DYNAMICS,
     GENERATOR,
+    GIVEN,
     IS_JIT_DISABLED,
     START,
     jit_inline_refcount,
@@ -167,20 +168,27 @@ _FUNCTIONS = types.FunctionType(DYNAMICS), types.FunctionType(START)
 BY_ADDRESS = not IS_JIT_DISABLED and has_known_structures()
 # Numba's type of `Crossing.handle`, for the signatures of kernels.
 HANDLE = int64[::1] if BY_ADDRESS else types.Tuple((GENERATOR, *_FUNCTIONS))
+# The same for a crossing with `given`.
+TOLD_HANDLE = (
+    int64[::1] if BY_ADDRESS else types.Tuple((GENERATOR, *_FUNCTIONS, types.FunctionType(GIVEN)))
+)
 
 
 class Crossing:
     """A generator and an environment's dynamics and start function, packed for compiled code.
 
-    `handle` is the argument that kernels take. The object keeps all three alive. A copy or an
-    unpickled object has its own addresses.
+    `handle` is the argument that kernels take. The object keeps all of them alive. A copy or an
+    unpickled object has its own addresses. With `given`, the dynamics for a given outcome, the
+    handle is a TOLD_HANDLE, and `dynamics` draws the outcome.
     """
 
-    __slots__ = ("dynamics", "generator", "handle", "start")
+    __slots__ = ("dynamics", "generator", "given", "handle", "start")
 
-    def __init__(self, generator: np.random.Generator, dynamics: Any, start: Any) -> None:
-        self.generator, self.dynamics, self.start = generator, dynamics, start
-        self.handle: Any = (generator, dynamics, start)
+    def __init__(
+        self, generator: np.random.Generator, dynamics: Any, start: Any, given: Any = None
+    ) -> None:
+        self.generator, self.dynamics, self.start, self.given = generator, dynamics, start, given
+        self.handle: Any = (generator, dynamics, start, *([] if given is None else [given]))
         if BY_ADDRESS:
             interface = generator.bit_generator.ctypes
             words = [
@@ -188,10 +196,11 @@ class Crossing:
                 for word in BIT_GENERATOR_WORDS
             ]
             words += [*function_addresses(dynamics, DYNAMICS), *function_addresses(start, START)]
+            words += [] if given is None else function_addresses(given, GIVEN)
             self.handle = np.array(words, np.uint64).view(np.int64)
 
     def __reduce__(self) -> Any:
-        return Crossing, (self.generator, self.dynamics, self.start)
+        return Crossing, (self.generator, self.dynamics, self.start, self.given)
 
 
 _dynamics_at = make_function_at(N_GENERATOR_WORDS, _FUNCTIONS[0])
@@ -210,6 +219,17 @@ def _unpack_objects(handle):
 
 # Returns (generator, dynamics, start) of a handle. For use in compiled code.
 unpack = jit_kernel(_unpack_addresses if BY_ADDRESS else _unpack_objects)
+
+_given_at = make_function_at(N_GENERATOR_WORDS + 4, types.FunctionType(GIVEN))
+
+
+def _unpack_told_addresses(handle):
+    """Build (generator, draw, start, given) from the addresses in a TOLD_HANDLE."""
+    return generator_at(handle), _dynamics_at(handle), _start_at(handle), _given_at(handle)
+
+
+# Returns (generator, draw, start, given) of a TOLD_HANDLE. For use in compiled code.
+unpack_told = jit_kernel(_unpack_told_addresses if BY_ADDRESS else _unpack_objects)
 
 
 def _play_step(handle, state, action, step, params, next_state):

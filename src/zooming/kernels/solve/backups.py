@@ -69,6 +69,15 @@ def interpolate(values, first, n_cells, is_whole, low, scale, point):
         place = (point[axis] - low[axis]) * scale[axis]
         if not (place >= -slack and place <= last + slack):
             return np.nan
+    if n_axes == 2:  # three times as fast as the loop below
+        place = min(max((point[0] - low[0]) * scale[0], 0.0), last)
+        other = min(max((point[1] - low[1]) * scale[1], 0.0), last)
+        cell, next_cell = min(int(place), n_cells - 1), min(int(other), n_cells - 1)
+        share, rest = place - cell, other - next_cell
+        k = first + cell * (n_cells + 1) + next_cell
+        below = (1.0 - rest) * values[k] + rest * values[k + 1]
+        above = (1.0 - rest) * values[k + n_cells + 1] + rest * values[k + n_cells + 2]
+        return (1.0 - share) * below + share * above
     total = 0.0
     for corner in range(1 << n_axes):
         weight = 1.0
@@ -97,9 +106,10 @@ def _backups(
     The search tries all rows of `actions`, and then points around the best one with a step that is
     halved `search` times. With GIVEN_ACTIONS there is no search: state i plays row i. The rows of
     `grid`, padded, are low and scale of the states; low, high and step of the actions; n_cells; 1
-    if states are integers; and 1 if `weigh` fills in the weights of each pair. `missed` gets an
-    estimate of how far Q at a peak beside the best action exceeds the largest Q found. The estimate
-    uses two more points on either side along each axis.
+    if states are integers; 1 if `weigh` fills in the weights of each pair; and 1 if the search also
+    tries the action that `best` holds before. `missed`, if it is not empty, gets an estimate of how
+    far Q at a peak beside the best action exceeds the largest Q found. The estimate uses two more
+    points on either side along each axis.
 
     Return the number of states. If a Q is not finite, return the index of its state instead, with
     the action in `trial`.
@@ -110,17 +120,24 @@ def _backups(
     is_whole = grid[6, 0] == 1.0
     is_weighed = grid[7, 0] == 1.0
     low, scale = grid[0, :n_state], grid[1, :n_state]
-    n_trials = actions.shape[0] if search >= 0 else 1
-    n_directions = 2 * n_action + (1 << n_action)  # along axes and diagonals, for oblique ridges
+    n_rows = actions.shape[0] if search >= 0 else 1
+    n_trials = n_rows + (1 if search >= 0 and grid[8, 0] == 1.0 else 0)
+    n_beside = 4 * n_action if search > 0 and missed.shape[0] > 0 else 0
+    # Along axes and, if there are several, along diagonals, for oblique ridges.
+    n_directions = 2 * n_action + ((1 << n_action) if n_action > 1 else 0)
     n_searched = n_trials + max(search, 0) * n_directions
     for i in range(states.shape[0]):
         state = states[i]
         best_value = -np.inf
-        missed[i] = 0.0
+        if missed.shape[0] > 0:
+            missed[i] = 0.0
         far_below, near_below, near_above = 0.0, 0.0, 0.0
-        for j in range(n_searched + (4 * n_action if search > 0 else 0)):
-            if j < n_trials:
-                row = j if search >= 0 else i
+        for j in range(n_searched + n_beside):
+            if j == 0 and n_trials > n_rows:
+                for axis in range(n_action):
+                    trial[axis] = best[i, axis]
+            elif j < n_trials:
+                row = j - (n_trials - n_rows) if search >= 0 else i
                 for axis in range(n_action):
                     trial[axis] = actions[row, axis]
             elif j < n_searched:

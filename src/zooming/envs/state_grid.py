@@ -1,17 +1,18 @@
-"""A grid of states with the values of all steps, for `zooming.solve`."""
+"""A grid of states with the values of all steps, for `zooming.solve`, plans and resolvers."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from zooming.envs.compiled import CompiledEnv
+from zooming.envs.compiled import CompiledEnv, Outcomes
 from zooming.envs.declared import weights_fault
+from zooming.envs.functions import error_of
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.errors import ConfigurationError
 from zooming.kernels.loop.jit import call_in_thread
@@ -24,6 +25,7 @@ from zooming.kernels.solve.backups import (
 )
 from zooming.validation import Floats, clip_rounding, n_cores
 
+LITTLE = 300_000  # backups for which threads take longer than the work
 DEVIATIONS = 1.96  # standard errors in the half-width of a 95 % interval
 
 
@@ -36,47 +38,82 @@ class Grid:
     """A grid of states with the values of all steps, and the backups on it.
 
     A box has `resolution` cells per axis. The grid of a Discrete space is all its values.
+
+    The law of each step is the environment's, or one of `laws`. With `laws`, the declared law is
+    not read. `n_actions` is the number of cells per action axis at which the search of actions
+    begins; by default the resolution. The search halves its step `search` times.
     """
 
-    def __init__(self, env: CompiledEnv, resolution: int, n_outcomes: int | None = None) -> None:
+    def __init__(
+        self,
+        env: CompiledEnv,
+        resolution: int,
+        *,
+        laws: Sequence[Outcomes] | None = None,
+        n_actions: int | None = None,
+        search: int = HALVINGS,
+    ) -> None:
         self.env, self.resolution = env, resolution
+        n_actions = n_actions or resolution
         states, actions = env.state_box, env.action_box
         self.n_state, self.n_action = states.shape[0], actions.shape[0]
         self.n_cells = n_cells(states) if env.has_whole_states else resolution
         self.states = points(states, self.n_cells)
-        self.actions = points(actions, n_cells(actions) if env.has_whole_actions else resolution)
-        self.search = 0 if env.has_whole_actions else HALVINGS
-        self.table = np.zeros((8, max(self.n_state, self.n_action)))
+        self.actions = points(actions, n_cells(actions) if env.has_whole_actions else n_actions)
+        self.search = 0 if env.has_whole_actions else search
+        self.table = np.zeros((9, max(self.n_state, self.n_action)))
         self.table[0, : self.n_state] = states.low
         self.table[1, : self.n_state] = (
             1.0 if env.has_whole_states else self.n_cells / (states.high - states.low)
         )
         self.table[2, : self.n_action], self.table[3, : self.n_action] = actions.low, actions.high
-        self.table[4, : self.n_action] = (actions.high - actions.low) / resolution
+        self.table[4, : self.n_action] = (actions.high - actions.low) / n_actions
         self.table[5, 0], self.table[6, 0] = self.n_cells, env.has_whole_states
-        self.table[7, 0] = env.weigh is not None
-        self.outcomes = [
-            env.outcomes(step, n_outcomes or resolution) for step in range(env.horizon)
-        ]
+        self.weigh = keep_weights() if laws is not None else weigher(env)
+        self.table[7, 0] = env.weigh is not None and laws is None
+        self.outcomes = (
+            [env.outcomes(step, resolution) for step in range(env.horizon)]
+            if laws is None
+            else list(laws)
+        )
         self.values = np.zeros((env.horizon + 1, len(self.states)))
         self.search_error = 0.0  # sum over the steps
 
+    def solve(self, warm: Floats | None = None) -> Floats:
+        """Fill in the values from the last step to the first. Return the best actions [H, n, k].
+
+        `warm` are actions [H, n, k] that the search tries, too; `search_error` is not computed then.
+        """
+        best = np.empty((self.env.horizon, len(self.states), self.n_action))
+        self.search_error = 0.0
+        for step in reversed(range(self.env.horizon)):
+            self.values[step], best[step], missed = self.backup(
+                step, self.states, self.actions, self.search, None if warm is None else warm[step]
+            )
+            self.search_error += float(missed.max(initial=0.0))
+        return best
+
     def backup(
-        self, step: int, states: Floats, actions: Floats, search: int
+        self,
+        step: int,
+        states: Floats,
+        actions: Floats,
+        search: int,
+        warm: Floats | None = None,
     ) -> tuple[Floats, Floats, Floats]:
         """Return the largest Q found in each state, its action, and how much larger Q may be.
 
         The action search tries all rows of `actions`, then points around the best one with a step
-        that is halved `search` times. With `search=GIVEN_ACTIONS`, state i plays row i. All cores
-        are used.
+        that is halved `search` times. With `search=GIVEN_ACTIONS`, state i plays row i. With
+        `warm`, one action per state, it tries this one, too, and the last array is empty. All cores
+        are used, unless there is little to do.
         """
         outcomes, weights = self.outcomes[step]
-        values, best, missed = (
-            np.empty(len(states)),
-            np.empty((len(states), self.n_action)),
-            np.empty(len(states)),
-        )
-        n_parts = min(n_cores() * 4, len(states)) if len(states) > 16 else 1
+        values, missed = np.empty(len(states)), np.empty(len(states) if warm is None else 0)
+        best = np.empty((len(states), self.n_action)) if warm is None else warm.copy()
+        self.table[8, 0] = warm is not None
+        work = len(states) * (len(actions) if search != GIVEN_ACTIONS else 1) * len(weights)
+        n_parts = min(n_cores() * 4, len(states)) if work > LITTLE else 1
         kernel, flat = backups(), self.values.reshape(-1)
 
         def part(k: int) -> None:
@@ -86,7 +123,7 @@ class Grid:
             )
             mine = states[chosen]
             arguments = (
-                self.env.given, weigher(self.env), self.env.params, step, outcomes, weights.copy(),
+                self.env.given, self.weigh, self.env.params, step, outcomes, weights.copy(),
                 self.table, flat, (step + 1) * self.values.shape[1],
                 mine, actions[chosen] if search == GIVEN_ACTIONS else actions, search,
                 values[chosen], best[chosen],
@@ -153,21 +190,26 @@ def bad_transition(
     for outcome in outcomes:
         after = np.full((1, len(low)), np.nan)
         reward = env.given(state, action, step, env.params, outcome, after[0])
+        seen = env.where_recorded(outcome)
         if not np.isfinite(reward):
-            return ConfigurationError(f"{where}, the reward is {reward}; check the dynamics")
+            raised = error_of(env.given)
+            why = f" ({type(raised).__name__}: {raised})" if raised is not None else ""
+            return ConfigurationError(
+                f"{where}, the reward is {reward}{seen}{why}; check the dynamics"
+            )
         if env.are_states(after)[0]:
             continue
         if env.has_whole_states:
             fault = f"not a whole number from {low[0]:g} to {high[0]:g}"
             return ConfigurationError(
-                f"{where}, the next state is {after[0, 0]}, {fault}; check the dynamics, or round "
-                "it there"
+                f"{where}, the next state is {after[0, 0]}{seen}, {fault}; check the dynamics, or "
+                "round it there"
             )
         _, i = clip_rounding(after[0], low, high)
         fault = f"outside [{low[i]:g}, {high[i]:g}]"
         return ConfigurationError(
-            f"{where}, next_state[{i}] is {after[0, i]}, {fault}; check the dynamics, or clip it "
-            "there"
+            f"{where}, next_state[{i}] is {after[0, i]}{seen}, {fault}; check the dynamics, or "
+            "clip it there"
         )
     return None
 

@@ -1,0 +1,597 @@
+"""An agent that knows the dynamics, sees the noise, and plans on the law of what it has seen.
+
+Let d be the number of noise values, H the horizon, and let the noise depend on neither state nor
+action. The plan for the empirical law of the noise then has the regret H^1.5 sqrt(d K) after K
+episodes, whatever the size of states and actions (Wan et al. 2024, for exogenous noise): every
+action shows the same noise, so nothing needs to be explored.
+
+The law is `Records.laws` of all episodes since the last change of the law. A change is looked for
+every CHECK_EVERY episodes. The score of an episode is the sum, over its steps, of the rank of its
+noise among all episodes at that step. The scores of the last w episodes are compared with those
+before: under one law, the standardized difference is about normal. A second score, the distance of
+the rank from the middle, shows a change of the spread. If one is beyond ALARM, older episodes are
+dropped.
+
+Where noise is censored (only sales are seen, not the demand beyond the stock), a greedy plan never
+learns what it does not see. So `act` plans on a law whose tail is raised: P(noise > v) plus BOLD
+standard errors of Greenwood's formula, and what was never seen lies one gap above the largest
+value. `predict` plans on the law of Kaplan and Meier itself.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents.base.agent import Agent
+from zooming.agents.base.env_facts import stated_range
+from zooming.agents.base.status import clipping_text
+from zooming.agents.resolver.grid_policy import GridPolicy
+from zooming.agents.training.history import RunArrays
+from zooming.envs.compiled import CompiledEnv, Outcomes, find_compiled
+from zooming.envs.records import Mask, Records, condense, raise_tail, rank
+from zooming.envs.state_grid import Grid
+from zooming.errors import ConfigurationError, TransitionError
+from zooming.kernels.loop.crossing import Crossing
+from zooming.kernels.solve import policies
+from zooming.kernels.solve.backups import GIVEN_ACTIONS
+from zooming.spaces.masks import Feasible
+from zooming.validation import (
+    ANY_REWARD,
+    Floats,
+    check_int,
+    count_own_frames,
+    short_repr,
+)
+
+GROWTH = 1.1  # a new plan is due when the episodes have grown by this factor
+MOST_OUTCOMES = 64  # values of a law for a plan
+CHECK_EVERY, WINDOWS, MOST_BEFORE, ALARM = 5, (10, 20, 40), 200, 4.8
+BOLD = 1.0  # standard errors by which the tail is raised where noise is censored
+Told = Callable[[Any, Any, float, Any, Mapping[str, Any]], Any]
+
+
+class Resolver(Agent):
+    """Plan on the law of the noise that was seen, with known dynamics.
+
+    It is told the dynamics and sees the noise of each step. It never reads the law that an
+    environment declares. It does not explore, because all actions show the same noise; where noise
+    is censored, it plans boldly. A new plan is made at the start of an episode if the episodes have
+    grown by 10 %, or if the law of the noise has changed.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        The environment to play on.
+    model : CompiledEnv, optional
+        The dynamics: an environment of `zooming.compiled_env` with `outcomes=`, whose law is not
+        read. By default `env` itself, if it is compiled and tells its outcomes.
+    outcome : callable, optional
+        `outcome(observation, action, reward, next_observation, info)` returns the noise of a step.
+        By default `info["outcome"]`.
+    censored : callable, optional
+        With the same arguments, returns whether the noise was at least that outcome. By default
+        `info["censored"]`, or False.
+    resolution : int, optional
+        Cells per state axis of the plans. The default solves in about 10 ms for one state axis.
+    reward_range : (float, float), optional
+        Lowest and highest reward of one step. By default any finite reward is accepted.
+    horizon, rewards, names, seed
+        See `Agent`.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> env = gym.make("zooming/Newsvendor-v0")
+    >>> agent = zooming.Resolver(env, seed=0)
+    >>> history = agent.learn(episodes=20)
+    >>> best, mine = zooming.solve(env).return_, zooming.evaluate(agent, env, exact=True).mean
+    >>> bool(mine > 0.98 * best)
+    True
+    """
+
+    sees_outcomes = True  # the drivers then give `update` the info of each step
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        model: Any = None,
+        outcome: Told | None = None,
+        censored: Told | None = None,
+        resolution: int | None = None,
+        reward_range: tuple[float, float] | None = None,
+        horizon: int | None = None,
+        rewards: str = "refuse",
+        names: Any = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(
+            env, reward_range=reward_range, horizon=horizon, rewards=rewards, names=names, seed=seed
+        )
+        if reward_range is None and stated_range(env) is None and rewards == "refuse":
+            self.reward_range = self.problem.reward_range = ANY_REWARD
+        self.outcome, self.censored = (
+            _check_told(outcome, "outcome"),
+            _check_told(censored, "censored"),
+        )
+        self.resolution = None if resolution is None else check_int(resolution, "resolution", 4)
+        self.model: CompiledEnv | None = self._find_model(env, model)
+        self.plan = self._new_plan()
+        self.bold: GridPolicy | None = None  # the plan that `act` plays if noise is censored
+        n_noise = 1 if self.model is None else self.model.n_noise
+        self._seen = np.full((8, self.horizon, n_noise), np.nan)
+        self._hidden = np.zeros((8, self.horizon), bool)
+        self._first = 0  # the first episode of the current law
+        self._due = 1  # number of episodes from which on a new plan is made
+        self._laws: list[Outcomes] | None = None  # of the plan
+        self._checked = 0  # number of episodes at the last look for a change
+        self._n_untold = 0  # steps without an outcome
+        self._n_plans = 0
+        self._has_warned_of_untold = False
+
+    # --- the model --------------------------------------------------------------------------------
+
+    def _find_model(self, env: Any, model: Any) -> CompiledEnv | None:
+        found = find_compiled(env if model is None else model)
+        if found is None and model is None and not hasattr(env, "reset"):
+            return None  # loaded without an environment
+        if found is None:
+            what = "model=" if model is not None else f"{self.env_name}"
+            raise ConfigurationError(
+                f"{what} is not a compiled environment, so its dynamics are unknown. Give them: "
+                "Resolver(env, model=zooming.compiled_env(dynamics, ..., outcomes=...), "
+                "outcome=function), where the function returns the noise of a step"
+            )
+        if found.given is None or (model is None and not found.tells_outcomes):
+            raise ConfigurationError(
+                f"{found.name} does not tell its outcomes, because its dynamics draw them with "
+                "rng. Write dynamics(state, action, step, params, outcome, next_state), and give "
+                "zooming.compiled_env(dynamics, ..., outcomes=...)"
+            )
+        axes, boxes = self.axes, (found.state_box, found.action_box)
+        low, high = (
+            np.concatenate([getattr(box, end) for box in boxes]) for end in ("low", "high")
+        )
+        if not axes.are_plain and model is None:
+            raise ConfigurationError("Resolver takes no bounds= or squash=")
+        whole = [kind != "interval" for kind in axes.kinds]
+        n_state = axes.n_state
+        is_same = (
+            len(low) == len(axes)
+            and np.allclose(axes.low, low)
+            and np.allclose(axes.high, high)
+            and all(one == found.has_whole_states for one in whole[:n_state])
+            and all(one == found.has_whole_actions for one in whole[n_state:])
+        )
+        if not is_same:
+            raise ConfigurationError(
+                f"the model has states {found.observation_space} and actions {found.action_space}, "
+                f"but {self.env_name} has {env.observation_space} and {env.action_space}; give a "
+                "model of the same spaces"
+            )
+        return found
+
+    def _new_plan(self) -> GridPolicy:
+        if self.model is not None:
+            return GridPolicy.of(self.model, self.horizon, self.resolution)
+        axes, whole = self.axes, [kind != "interval" for kind in self.axes.kinds]
+        boxes = [
+            _Ends(axes.low[part], axes.high[part])
+            for part in (slice(0, axes.n_state), slice(axes.n_state, None))
+        ]
+        return GridPolicy(*boxes, (whole[0], whole[-1]), self.horizon, self.resolution or 4)
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        state = self.checked_state(step, observation)
+        allowed = self._feasible(step, info)
+        with self.run.lock:
+            if step == 0:
+                self._begin_episode()
+            plan = self.plan if self.bold is None else self.bold
+            action = plan.actions(np.array([step]), state[None])[0]
+        return self.axes.shaped_action(self._nearest(action, allowed))
+
+    def update(
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Keep the noise of one step, `next_info["outcome"]` or what `outcome=` returns."""
+        self.checked_transition(step, observation, action, reward, next_observation)
+        told = self._told(step, observation, action, reward, next_observation, next_info or {})
+        with self.run.lock:
+            self._keep(step, *told)
+
+    def _told(self, step: int, *seen: Any) -> tuple[Floats | None, bool]:
+        """Return the noise of a step, or None if it was not told, and whether it is censored."""
+        info = seen[-1]
+        given = info.get("outcome") if self.outcome is None else self.outcome(*seen)
+        if given is None:
+            self._warn_of_untold()
+            return None, False
+        hidden = info.get("censored", False) if self.censored is None else self.censored(*seen)
+        n_noise = self._seen.shape[2]
+        try:
+            found = np.asarray(given, np.float64).reshape(-1)
+        except (TypeError, ValueError):
+            found = np.empty(0)
+        if len(found) != n_noise or not np.isfinite(found).all():
+            raise TransitionError(
+                f"{self.env_name}, step {step}: the outcome {short_repr(given)} is not "
+                f"{n_noise} finite number{'s' if n_noise > 1 else ''}; check "
+                + ("outcome=" if self.outcome is not None else 'info["outcome"]')
+            )
+        if hidden and n_noise > 1:
+            raise TransitionError(
+                f"{self.env_name}, step {step}: only noise of one number can be censored"
+            )
+        return found, bool(hidden)
+
+    def _warn_of_untold(self) -> None:
+        if not self._has_warned_of_untold:
+            self._has_warned_of_untold = True
+            warnings.warn(
+                f"{self.env_name}: update was given no outcome, so nothing is learned from the "
+                "step; give update(..., next_info=info) with the info of the step, or "
+                "Resolver(env, outcome=function)",
+                UserWarning,
+                stacklevel=count_own_frames(),
+            )
+
+    def _keep(self, step: int, outcome: Floats | None, hidden: bool) -> None:
+        """Store the outcome of a step. Step 0 begins an episode."""
+        if step == 0:
+            self._reserve(1)
+            self._n_episodes += 1
+        if outcome is None:
+            self._n_untold += 1
+            return
+        row = max(self._n_episodes - 1, 0)
+        self._seen[row, step], self._hidden[row, step] = outcome, hidden
+        self._n_episodes = max(self._n_episodes, 1)
+
+    def _reserve(self, n: int) -> None:
+        """Make room for n more episodes."""
+        needed = self._n_episodes + n
+        if needed > len(self._seen):
+            size = max(needed, 2 * len(self._seen))
+            seen = np.full((size, *self._seen.shape[1:]), np.nan)
+            hidden = np.zeros((size, self.horizon), bool)
+            seen[: len(self._seen)], hidden[: len(self._seen)] = self._seen, self._hidden
+            self._seen, self._hidden = seen, hidden
+
+    def _take_n_episodes(self, n: int) -> None:
+        if n != self._n_episodes:
+            raise ValueError(f"the file states {n} episodes, but holds noise of {self._n_episodes}")
+
+    @property
+    def n_records(self) -> int:
+        """Number of episodes whose noise the plan may use: those since the last change."""
+        return self._n_episodes - self._first
+
+    @property
+    def records(self) -> Records:
+        """The noise seen since the law last changed, as `zooming.Records`."""
+        part = slice(self._first, self._n_episodes)
+        hidden = self._hidden[part]
+        return Records(self._seen[part], censored=hidden if hidden.any() else None)
+
+    def learn_records(self, records: Records) -> None:
+        """Take recorded episodes as if they had been played, and plan.
+
+        Parameters
+        ----------
+        records : Records
+            Noise of the model, with episodes of the agent's horizon.
+        """
+        values, hidden = records.cut(self.horizon)
+        if values.shape[2] != self._seen.shape[2]:
+            raise ConfigurationError(
+                f"the records have {values.shape[2]} columns of noise, but the dynamics take "
+                f"{self._seen.shape[2]}"
+            )
+        with self.run.lock:
+            self._reserve(len(values))
+            part = slice(self._n_episodes, self._n_episodes + len(values))
+            self._seen[part], self._hidden[part] = values, hidden
+            self._n_episodes += len(values)
+            self._resolve(records if part.start == 0 else None)
+
+    # --- planning ---------------------------------------------------------------------------------
+
+    def _begin_episode(self) -> None:
+        """Look for a change of the law, and make a plan if one is due."""
+        n = self._n_episodes
+        if self.model is None:
+            return
+        if n % CHECK_EVERY == 0 and n > self._checked:
+            self._checked = n
+            change = changed_after(self._seen[self._first : n])
+            if change is not None:
+                self._first += change
+                self._due = n
+        if n >= self._due and not np.isnan(self._seen[self._first : n]).all():
+            self._resolve()
+
+    def _resolve(self, records: Records | None = None) -> None:
+        """Plan on the law of the noise seen."""
+        assert self.model is not None
+        records = self.records if records is None else records
+        laws = self._condensed(records.laws(self.horizon))
+        self.plan.solve(self.model, laws)
+        self._laws = laws
+        self._n_plans += 1
+        if records.censored is not None and records.censored.any():
+            bold = [
+                raise_tail(*law, *self._at_risk(records, step), BOLD)
+                for step, law in enumerate(laws)
+            ]
+            self.bold = self.bold or self._new_plan()
+            self.bold.solve(self.model, self._condensed(bold))
+        self._due = max(self._n_episodes + 1, self._first + math.ceil(GROWTH * self.n_records))
+
+    def _at_risk(self, records: Records, step: int) -> tuple[Floats, Mask]:
+        """Return the values and the mask from which the law of a step was made."""
+        values, hidden = records.cut(self.horizon)
+        if records.choice(self.horizon)[0] != "pooled":
+            values, hidden = values[:, step : step + 1], hidden[:, step : step + 1]
+        is_there = ~np.isnan(values[..., 0])
+        return values[..., 0][is_there], hidden[is_there]
+
+    def _condensed(self, laws: Sequence[Outcomes]) -> list[Outcomes]:
+        done: dict[int, Outcomes] = {}
+        for values, weights in laws:
+            if id(values) not in done:
+                many = len(values) > MOST_OUTCOMES
+                done[id(values)] = (
+                    condense(values, weights, MOST_OUTCOMES) if many else (values, weights)
+                )
+        return [done[id(values)] for values, _ in laws]
+
+    def play(self, env: Any, crossing: Crossing, log: RunArrays, end: int) -> int:
+        told = Crossing(crossing.generator, env.draw_outcome, env.start, env.given)
+        n_steps, n_state = min(self.horizon, env.horizon), self.axes.n_state
+        whole = np.full(n_state, float(env.has_whole_states))
+        bounds = np.stack([env.state_box.low, env.state_box.high, whole], axis=1)
+        while int(log.done[0]) < end:
+            self._begin_episode()
+            n, done = self._n_episodes, int(log.done[0])
+            last = min(end, done + max(1, self._due - n), done + CHECK_EVERY - n % CHECK_EVERY)
+            room = np.empty(((last - done) * n_steps, env.n_noise))
+            seen, plan = np.zeros(1, np.int64), self.plan
+            code = policies.play()(
+                told.handle, env.params, n_steps, *self.reward_range, plan.frame, plan.cells,
+                plan.best, plan.mixes, bounds, room, log.returns, log.n_balls, log.done, last,
+                log.trouble, self.run.clipping, seen,
+            )  # fmt: skip
+            for k in range(int(seen[0])):
+                self._keep(k % n_steps, room[k], False)
+            if code:
+                return int(code)
+        return 0
+
+    # --- the policy -------------------------------------------------------------------------------
+
+    def _greedy(
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
+    ) -> Floats:
+        for step, state in zip(steps.tolist(), states, strict=True):
+            self.problem.check_point(step, state, 0)
+        actions = self.plan.actions(steps, states)
+        return np.array(
+            [self._nearest(action, one) for action, one in zip(actions, allowed, strict=True)]
+        )
+
+    def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
+        """Return V(x) of the plan, 0 before there is one."""
+        return self.plan.value(self.problem.check_step(step), self.checked_state(step, observation))
+
+    def q_value(self, step: int, observation: Any, action: Any) -> float:
+        """Return Q(x, a) of the plan: the action now, and the plan from the next step on."""
+        step, state = self.problem.check_step(step), self.checked_state(step, observation)
+        problem = self.problem
+        played = problem.check_point(step, problem.flat_action(step, action), self.axes.n_state)
+        if self._laws is None or self.model is None:
+            if self.model is None and self.plan.is_solved:
+                raise ConfigurationError(
+                    f"this agent was loaded without its environment ({self.env_name}), whose "
+                    "dynamics Q needs; give it: zooming.load(path, env=env)"
+                )
+            return 0.0
+        return float(self._grid().backup(step, state[None], played[None], GIVEN_ACTIONS)[0][0])
+
+    def _grid(self) -> Grid:
+        assert self.model is not None
+        assert self._laws is not None
+        grid = self.plan.grid(self.model, self._laws)
+        grid.values = self.plan.values
+        return grid
+
+    def visits(self, step: int, observation: Any, action: Any) -> int:
+        """Return the number of recorded outcomes that the plan uses: the same for every pair."""
+        return int((~np.isnan(self._seen[self._first : self._n_episodes, :, 0])).sum())
+
+    @property
+    def interpolates(self) -> bool:  # type: ignore[override]
+        """Whether actions are mixed between grid points."""
+        return not any(self.plan.is_whole)
+
+    counted = "cells"
+
+    @property
+    def n_balls(self) -> int:
+        """Number of grid points, summed over all steps."""
+        return self.plan.n_points
+
+    @property
+    def nbytes(self) -> int:
+        return self.plan.nbytes + self._n_episodes * self.horizon * 8 * self._seen.shape[2]
+
+    def _status(self) -> dict[str, Any]:
+        """Return how the plan was made.
+
+        "noise": number of recorded outcomes it may use. "law": how steps are pooled. "plans": made
+        so far. "next plan": the number of episodes from which on. "law changed": the episode after
+        which, if it did. "should earn": the plan's value at the start, where that is one state.
+        """
+        n = self.visits(0, None, None)
+        found: dict[str, Any] = {"noise": n, "plans": self._n_plans, "next plan": self._due}
+        if n:
+            how = self.records.choice(self.horizon)[0]
+            found["law"] = {"pooled": "one for all steps", "step": "one per step"}[how]
+        if self._first:
+            found["law changed"] = f"after episode {self._first}"
+        start = self._only_start()
+        if start is not None and self.plan.is_solved:
+            found["should earn"] = self.plan.value(0, start)
+        return found
+
+    def _warnings(self) -> list[str]:
+        found = super()._warnings()
+        if self._n_untold:
+            found.append(
+                f"{self._n_untold:,} steps came without an outcome, and nothing was learned from "
+                "them: give update(..., next_info=info)"
+            )
+        return found
+
+    def _facts(self) -> dict[str, Any]:
+        return {"cells": f"{self.n_balls:,} in {self.nbytes:,} bytes", "plans": self._n_plans}
+
+    def __repr__(self) -> str:
+        return (
+            f"Resolver({self.env_name}, horizon={self.horizon}, {self._n_plans} plans after "
+            f"{self.n_episodes} episodes{clipping_text(self)})"
+        )
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def _to_json(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options without functions: a file that named them would have to run them."""
+        resolution = self.plan.resolution
+        return {**options, "model": None, "outcome": None, "censored": None,
+                "resolution": resolution}  # fmt: skip
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        n = self._n_episodes
+        values = {
+            "first": self._first, "due": self._due, "n_plans": self._n_plans,
+            "n_untold": self._n_untold, "checked": self._checked, "is_bold": self.bold is not None,
+            "is_solved": self.plan.is_solved, "n_noise": self._seen.shape[2],
+        }  # fmt: skip
+        arrays = {"seen": self._seen[:n], "hidden": self._hidden[:n], **self.plan.state()}
+        for step, law in enumerate(self._laws or ()):
+            arrays[f"values_{step}"], arrays[f"weights_{step}"] = law
+        if self.bold is not None:
+            arrays |= {f"bold_{name}": array for name, array in self.bold.state().items()}
+        return values, arrays
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        seen, hidden = arrays["seen"], arrays["hidden"]
+        n_noise = check_int(values["n_noise"], "n_noise", 1, 1000)
+        if self.model is not None and n_noise != self.model.n_noise:
+            raise ValueError(f"noise of {n_noise} numbers, but the model has {self.model.n_noise}")
+        n = len(seen)
+        if seen.dtype != np.float64 or seen.shape != (n, self.horizon, n_noise):
+            raise ValueError("the noise has another shape")
+        if hidden.dtype != bool or hidden.shape != (n, self.horizon) or np.isinf(seen).any():
+            raise ValueError("the noise is not finite, or its mask has another shape")
+        self._first = check_int(values["first"], "first", 0, n)
+        self._due = check_int(values["due"], "due", 0)
+        self._n_plans = check_int(values["n_plans"], "n_plans", 0)
+        self._n_untold = check_int(values["n_untold"], "n_untold", 0)
+        self._checked = check_int(values["checked"], "checked", 0)
+        self._n_episodes = n
+        self._seen, self._hidden = np.array(seen), np.array(hidden)
+        if not n:
+            self._seen = np.full((8, self.horizon, n_noise), np.nan)
+            self._hidden = np.zeros((8, self.horizon), bool)
+        self.plan.restore(arrays, values["is_solved"] is True)
+        if values["is_bold"] is True:
+            self.bold = self._new_plan()
+            own = {name: arrays[f"bold_{name}"] for name in self.bold.state()}
+            self.bold.restore(own, True)
+        if "values_0" in arrays:
+            laws = [(arrays[f"values_{h}"], arrays[f"weights_{h}"]) for h in range(self.horizon)]
+            for points, weights in laws:
+                if (
+                    points.shape != (len(weights), n_noise)
+                    or points.dtype != np.float64
+                    or weights.dtype != np.float64
+                    or not (np.isfinite(points).all() and (weights >= 0).all())
+                ):
+                    raise ValueError("a law of the noise has another shape")
+            self._laws = [(np.array(points), np.array(weights)) for points, weights in laws]
+
+
+class _Ends:
+    """Ends of a box, for a policy that was loaded without its model."""
+
+    def __init__(self, low: Floats, high: Floats) -> None:
+        self.low, self.high, self.shape = low, high, low.shape
+
+
+def _check_told(function: Any, name: str) -> Any:
+    if function is not None and not callable(function):
+        raise ConfigurationError(
+            f"{name}={short_repr(function)}: give a function {name}(observation, action, reward, "
+            "next_observation, info)"
+        )
+    return function
+
+
+def changed_after(seen: Floats) -> int | None:
+    """Return the number of episodes before the law of the noise changed, or None if it did not.
+
+    `seen` is [n_episodes, n_steps, n_columns]. See the head of this module.
+    """
+    best, found = ALARM, None
+    for window in WINDOWS:
+        if len(seen) < 2 * window:
+            break
+        before = min(len(seen) - window, MOST_BEFORE)
+        recent = seen[len(seen) - window - before :]
+        for column in range(seen.shape[2]):
+            for scores in _episode_scores(recent[:, :, column]):
+                n, spread = len(scores), float(scores.var(ddof=1))
+                if spread == 0.0:
+                    continue
+                off = float(scores[before:].sum() - window * scores.mean())
+                z = abs(off) / math.sqrt(window * before / n * spread)
+                if z > best:
+                    best, found = z, len(seen) - window
+    return found
+
+
+def _episode_scores(values: Floats) -> list[Floats]:
+    """Return two scores of each episode: of the size and of the spread of its noise."""
+    sizes, spreads = np.zeros(len(values)), np.zeros(len(values))
+    for step in range(values.shape[1]):
+        column = values[:, step]
+        there = ~np.isnan(column)
+        if not there.any():
+            continue
+        ranks = rank(column[there])
+        ranks = ranks / len(ranks) - ranks.mean() / len(ranks)
+        sizes[there] += ranks
+        distance = np.abs(ranks)
+        spreads[there] += distance - distance.mean()
+    return [sizes, spreads]

@@ -1,0 +1,510 @@
+"""Records of noise as a law: what was seen is what can happen, as often as it was seen.
+
+A law has values and weights. It is the empirical law of the records: pooled over all steps, one
+law per step, or one per season. Without a choice, a test decides. Let R be the ranks of all n
+values and R_h their mean at step h. Under one law for all steps,
+
+    K = (n - 1) sum_h n_h (R_h - R)^2 / sum (R_i - R)^2
+
+is about chi-squared with H - 1 degrees of freedom (Kruskal and Wallis). The same is computed for
+|R_i - R|, which shows a different spread. The law is one per step if one of the two, for some
+column, has a probability below LEVEL.
+
+Where a value is censored, the noise was at least that value. The law is then that of Kaplan and
+Meier: P(noise > v) is the product over the values u <= v of 1 - (seen at u) / (known to be u, or
+more than u). What remains beyond the largest value cannot be learned from the records; it is put at
+that value.
+
+A law of more than MOST_VALUES values is condensed: the values are halved again and again at the
+median of the widest column, and the mean of each part stands for the part. Means are kept exactly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.envs.starts import Weighted
+from zooming.errors import ConfigurationError
+from zooming.upper import UpperMethod
+from zooming.validation import Floats, as_floats, check_choice, check_int, count_noun, short_repr
+
+LAWS = ("auto", "pooled", "step")
+LEVEL = 0.005  # probability below which steps are said to differ
+MOST_TESTED = 20_000  # values for the test of steps
+MOST_VALUES = 256  # of a law; more are condensed
+Mask = NDArray[np.bool_]
+
+
+class Records:
+    """Recorded noise, as the law of a compiled environment.
+
+    Give it to `zooming.compiled_env(..., outcomes=records)`. `Records.read` reads files and frames.
+
+    Parameters
+    ----------
+    values : array
+        [n_episodes, n_steps], or [n_episodes, n_steps, n_columns]; or a series [n], which is cut
+        into episodes. NaN is a missing value.
+    names : sequence of str, optional
+        Names of the columns.
+    law : {"auto", "pooled", "step"}, default "auto"
+        One law for all steps, or one per step. "auto" lets a test decide, see `records.choice`.
+    by : sequence, optional
+        Season of each step, such as "weekday" and "weekend": one law per season.
+    dependent : bool, default False
+        Whether noise depends on earlier noise of its episode. Then whole episodes are played again
+        as they were recorded. A plan still treats steps as independent, and is valued on the whole
+        episodes.
+    censored : array of bool, optional
+        Where true, the noise was at least the value: the demand on a day that was sold out. It has
+        the shape of the values without columns. Only for one column.
+
+    Attributes
+    ----------
+    values : array [n_episodes, n_steps, n_columns]
+        The values. A series is one episode.
+    names : tuple of str
+        Names of the columns.
+    hash : str
+        Short hash of values and options. It is stored with what was planned.
+
+    Examples
+    --------
+    >>> import zooming
+    >>> demand = zooming.Records([[3.0, 9.0], [4.0, 8.0], [2.0, 9.0], [4.0, 7.0]], law="step")
+    >>> demand
+    Records(noise: 4 episodes of 2 steps, one law per step)
+    >>> values, weights = demand.law(0, horizon=2)
+    >>> values.ravel().tolist(), weights.tolist()
+    ([2.0, 3.0, 4.0], [0.25, 0.25, 0.5])
+    """
+
+    def __init__(
+        self,
+        values: Any,
+        *,
+        names: Sequence[str] | None = None,
+        law: str = "auto",
+        by: Sequence[Any] | None = None,
+        dependent: bool = False,
+        censored: Any = None,
+    ) -> None:
+        found = _as_values(values)
+        self.is_series = found.ndim == 1 or (found.ndim == 2 and len(found) == 1)
+        if found.ndim == 1:
+            found = found[None]
+        self.values: Floats = found[:, :, None] if found.ndim == 2 else found
+        n_columns = self.values.shape[2]
+        self.names = _as_names(names, n_columns)
+        self.kind = check_choice("law", law, LAWS)
+        self.by = None if by is None else tuple(by)
+        self.dependent = bool(dependent)
+        self.censored = _as_mask(censored, self.values)
+        if self.by is not None and np.ndim(values) == 1:
+            raise ConfigurationError(
+                "by= names the season of each step of an episode, but a series has no episodes; "
+                "give values [n_episodes, n_steps]"
+            )
+        if self.by is not None and len(self.by) != self.values.shape[1]:
+            raise ConfigurationError(
+                f"by={short_repr(by)} has {len(self.by)} entries; give the season of each of the "
+                f"{self.values.shape[1]} steps"
+            )
+        self.rows: NDArray[np.int64] | None = None  # row of the source of each value, if read
+        self.skipped = ""  # faults of the rows that were left out, in words
+        self._known_laws: dict[int, Any] = {}
+
+    read = UpperMethod()
+
+    # --- what was recorded ------------------------------------------------------------------------
+
+    @property
+    def n_noise(self) -> int:
+        """Number of columns."""
+        return int(self.values.shape[2])
+
+    @property
+    def hash(self) -> str:
+        """Short hash of values and options."""
+        digest = hashlib.sha256(np.ascontiguousarray(self.values).tobytes())
+        options = (self.values.shape, self.names, self.kind, self.by, self.dependent)
+        digest.update(repr(options).encode())
+        digest.update(b"" if self.censored is None else self.censored.tobytes())
+        return digest.hexdigest()[:16]
+
+    def cut(self, horizon: int) -> tuple[Floats, Mask]:
+        """Return all episodes of `horizon` steps: values [n, H, n_columns] and censored [n, H].
+
+        A series is cut into consecutive episodes; a rest that is too short is left out.
+        """
+        check_int(horizon, "horizon", 1)
+        n_episodes, n_steps = self.values.shape[:2]
+        hidden = np.zeros((n_episodes, n_steps), bool) if self.censored is None else self.censored
+        if self.is_series and n_steps != horizon:
+            n = n_steps // horizon
+            if not n:
+                raise ConfigurationError(
+                    f"the records have {count_noun(n_steps, 'row')}, fewer than the "
+                    f"{horizon} steps of one episode; give more records or a shorter horizon"
+                )
+            shape = (n, horizon, self.n_noise)
+            rows = self.values[0, : n * horizon]
+            return rows.reshape(shape), hidden[0, : n * horizon].reshape(n, horizon)
+        if n_steps != horizon:
+            raise ConfigurationError(
+                f"the episodes of the records have {count_noun(n_steps, 'step')}, but horizon="
+                f"{horizon}; give horizon={n_steps}, or records without episodes, which are cut "
+                "into episodes of any length: leave out episode= and step="
+            )
+        return self.values, hidden
+
+    def traces(self, horizon: int) -> Floats:
+        """Return the complete episodes [n, H, n_columns]: those without a missing value."""
+        found = self.cut(horizon)[0]
+        return np.ascontiguousarray(found[~np.isnan(found).any(axis=(1, 2))])
+
+    def take(self, episodes: Any, horizon: int) -> Records:
+        """Return records of some of the episodes only, with the same options.
+
+        Parameters
+        ----------
+        episodes : array of int or bool
+            Numbers of the episodes of `cut(horizon)`, or a mask of them.
+        horizon : int
+            Steps of an episode.
+        """
+        values, hidden = self.cut(horizon)
+        return self._like(values[episodes], hidden[episodes])
+
+    def scaled(self, factor: float) -> Records:
+        """Return records whose values are multiplied by `factor`."""
+        return self._like(self.values * factor, self.censored)
+
+    def _like(self, values: Floats, censored: Mask | None) -> Records:
+        """Return records with other values and the options of these."""
+        found = Records(
+            values, names=self.names, law=self.kind, by=self.by, dependent=self.dependent,
+            censored=censored if self.censored is not None else None,
+        )  # fmt: skip
+        found.is_series = self.is_series and len(values) == 1
+        return found
+
+    def where(self, outcome: Floats) -> str:
+        """Return a phrase that names the first place of a value in the records."""
+        found = np.argwhere((self.values == outcome).all(axis=2))
+        named = ", ".join(f"{name} = {x:g}" for name, x in zip(self.names, outcome, strict=True))
+        if not len(found):  # condensed, or scaled
+            return f" (for {named}, of the records)"
+        episode, step = found[0].tolist()
+        place = f"row {step}" if self.is_series else f"episode {episode}, step {step}"
+        if self.rows is not None:
+            place = f"row {self.rows[episode, step]}"
+        return f" (for {named}, of the records, {place})"
+
+    # --- laws -------------------------------------------------------------------------------------
+
+    def choice(self, horizon: int) -> tuple[str, float]:
+        """Return how laws are pooled, "pooled", "step" or "season", and the test's probability.
+
+        The probability is NaN if there was no test.
+        """
+        if self.by is not None:
+            return "season", math.nan
+        if self.kind != "auto" or horizon == 1:
+            return ("pooled" if horizon == 1 else self.kind), math.nan
+        chance = steps_differ(self.cut(horizon)[0])
+        return ("step" if chance < LEVEL else "pooled"), chance
+
+    def laws(self, horizon: int) -> list[Weighted]:
+        """Return (values [n, n_columns], weights [n]) of each step."""
+        if horizon not in self._known_laws:
+            values, hidden = self.cut(horizon)
+            how = self.choice(horizon)[0]
+            season: Sequence[Any] = {
+                "pooled": [0] * horizon, "step": range(horizon), "season": self.by or (),
+            }[how]  # fmt: skip
+            found = {
+                one: self._law(values, hidden, np.array([s == one for s in season]))
+                for one in dict.fromkeys(season)
+            }
+            self._known_laws[horizon] = [found[one] for one in season]
+        laws: list[Weighted] = self._known_laws[horizon]
+        return laws
+
+    def law(self, step: int, horizon: int) -> Weighted:
+        """Return (values [n, n_columns], weights [n]) of one step."""
+        return self.laws(horizon)[step]
+
+    def _law(self, values: Floats, hidden: Mask, steps: Mask) -> Weighted:
+        rows, is_hidden = values[:, steps].reshape(-1, self.n_noise), hidden[:, steps].ravel()
+        is_there = ~np.isnan(rows).any(axis=1)
+        rows, is_hidden = rows[is_there], is_hidden[is_there]
+        if not len(rows):
+            named = ", ".join(str(k) for k in np.flatnonzero(steps)[:5])
+            raise ConfigurationError(
+                f"the records have no value of {', '.join(self.names)} at step {named}; leave the "
+                'step out, or give law="pooled", which uses the values of other steps'
+            )
+        return empirical_law(rows, is_hidden if self.censored is not None else None)
+
+    def condensed_by(self, horizon: int) -> float:
+        """Return how far a value is from the one that stands for it, on average: 0 if equal.
+
+        It is the largest over steps and columns, as a share of the standard deviation.
+        """
+        values, worst = self.cut(horizon)[0], 0.0
+        if self.censored is not None:
+            return 0.0
+        for step, (points, weights) in enumerate(self.laws(horizon)):
+            for k in range(self.n_noise):
+                pooled = len({id(law[0]) for law in self.laws(horizon)}) == 1
+                column = np.sort((values if pooled else values[:, step])[..., k].ravel())
+                column = column[~np.isnan(column)]
+                order = np.argsort(points[:, k])
+                edges = np.cumsum(weights[order])
+                places = (np.arange(len(column)) + 0.5) / len(column)
+                stand = points[order, k][np.minimum(np.searchsorted(edges, places), len(edges) - 1)]
+                worst = max(worst, float(np.abs(stand - column).mean() / (column.std() or 1.0)))
+        return worst
+
+    def __repr__(self) -> str:
+        n, n_steps = self.values.shape[:2]
+        kind = {
+            "auto": "law chosen by a test", "pooled": "one law", "step": "one law per step",
+        }[self.kind]  # fmt: skip
+        kind = "one law per season" if self.by is not None else kind
+        size = (
+            f"a series of {n_steps:,}"
+            if self.is_series
+            else f"{count_noun(n, 'episode')} of {count_noun(n_steps, 'step')}"
+        )
+        more = ", whole episodes" if self.dependent else ""
+        more += ", censored" if self.censored is not None else ""
+        return f"Records({', '.join(self.names)}: {size}, {kind}{more})"
+
+
+def empirical_law(rows: Floats, hidden: Mask | None = None) -> Weighted:
+    """Return the distinct rows [n, n_columns] and their shares, condensed if they are many.
+
+    With `hidden`, a mask of censored rows of one column, the law is that of Kaplan and Meier.
+    """
+    if hidden is not None and hidden.any():
+        return kaplan_meier(rows[:, 0], hidden)
+    if rows.shape[1] == 1:  # NumPy sorts numbers ten times as fast as rows
+        found, counts = np.unique(rows[:, 0], return_counts=True)
+        values = found[:, None]
+    else:
+        values, counts = np.unique(rows, axis=0, return_counts=True)
+    weights = counts / counts.sum()
+    if len(values) > MOST_VALUES:
+        values, weights = condense(values, weights, MOST_VALUES)
+    return np.ascontiguousarray(values), weights
+
+
+def kaplan_meier(values: Floats, hidden: Mask) -> Weighted:
+    """Return the law of values of which the hidden ones are only lower bounds."""
+    places, index = np.unique(values, return_inverse=True)
+    seen = np.bincount(index, ~hidden, len(places))
+    n_at = np.bincount(index, minlength=len(places))
+    # A value censored at u says noise >= u, but not whether it is u: it is at risk below u only.
+    at_risk = n_at[::-1].cumsum()[::-1] - np.bincount(index, hidden, len(places))
+    survival = np.cumprod(1.0 - np.divide(seen, at_risk, out=np.zeros_like(seen), where=seen > 0))
+    weights = -np.diff(survival, prepend=1.0)
+    weights[-1] += survival[-1]  # unknown: at the largest value, seen or not
+    keep = weights > 0
+    places, weights = places[keep], weights[keep] / weights[keep].sum()
+    if len(places) > MOST_VALUES:
+        return condense(places[:, None], weights, MOST_VALUES)
+    return places[:, None], weights
+
+
+def raise_tail(
+    values: Floats, weights: Floats, seen: Floats, hidden: Mask, errors: float
+) -> Weighted:
+    """Return a law of one column with its tail raised, for values of which some were hidden.
+
+    P(noise > v) grows by `errors` standard errors of Greenwood's formula. What lies beyond the
+    largest value moves one gap above it.
+    """
+    places = values[:, 0]
+    n_at_risk = np.array([(seen > v).sum() + ((seen == v) & ~hidden).sum() for v in places])
+    above = np.append(1.0, 1.0 - np.cumsum(weights))[:-1]  # P(noise >= v)
+    hazard = np.clip(np.divide(weights, above, out=np.ones_like(above), where=above > 1e-12), 0, 1)
+    terms = np.divide(
+        hazard, np.maximum(n_at_risk, 1) * np.maximum(1.0 - hazard, 1.0 / (n_at_risk + 1.0))
+    )
+    survival = 1.0 - np.cumsum(weights)
+    survival[-1] = float((hidden & (seen >= places[-1])).sum() + 1) / (len(seen) + 1)
+    raised = np.minimum(1.0, survival * (1.0 + errors * np.sqrt(np.cumsum(terms))))
+    raised[-1] = max(raised[-1], survival[-1])
+    raised = np.maximum.accumulate(raised[::-1])[::-1]
+    gaps = np.diff(places)
+    further = places[-1] + (float(np.median(gaps)) if len(gaps) else 1.0)
+    law = np.append(-np.diff(np.append(1.0, raised)), raised[-1])
+    return np.append(places, further)[:, None], law / law.sum()
+
+
+def condense(values: Floats, weights: Floats, n: int) -> Weighted:
+    """Return at most n values and weights that stand for many: means of parts, halved at medians.
+
+    >>> condense(np.array([[0.0], [1.0], [2.0], [9.0]]), np.full(4, 0.25), 2)
+    (array([[0.5],
+           [5.5]]), array([0.5, 0.5]))
+    """
+    scale = values.std(axis=0)
+    scaled = values / np.where(scale > 0, scale, 1.0)
+    parts = [np.arange(len(values))]
+    while 2 * len(parts) <= n:
+        halves = []
+        for part in parts:
+            if len(part) == 1:
+                halves.append(part)
+                continue
+            axis = int(np.ptp(scaled[part], axis=0).argmax())
+            order = part[np.argsort(scaled[part, axis], kind="stable")]
+            share = np.cumsum(weights[order])
+            middle = int(np.searchsorted(share, share[-1] / 2, "left")) + 1
+            middle = min(max(middle, 1), len(order) - 1)
+            halves += [order[:middle], order[middle:]]
+        if len(halves) == len(parts):
+            break
+        parts = halves
+    total = np.array([weights[part].sum() for part in parts])
+    means = np.array(
+        [weights[part] @ values[part] / mass for part, mass in zip(parts, total, strict=True)]
+    )
+    return means, total
+
+
+def steps_differ(values: Floats) -> float:
+    """Return the probability of such differences between steps under one law for all.
+
+    The values are [n_episodes, n_steps, n_columns]; of very many, the last are tested. The
+    probability is that of the smallest of all
+    tests, times their number.
+    """
+    values = values[-max(2, MOST_TESTED // values.shape[1]) :]
+    steps = np.broadcast_to(np.arange(values.shape[1]), values.shape[:2]).ravel()
+    least = 1.0
+    for k in range(values.shape[2]):
+        column = values[:, :, k].ravel()
+        there = ~np.isnan(column)
+        ranks, groups = rank(column[there]), steps[there]
+        for scores in (ranks, np.abs(ranks - ranks.mean()) if len(ranks) else ranks):
+            least = min(least, _groups_differ(scores, groups))
+    return min(1.0, 2 * values.shape[2] * least)
+
+
+def rank(values: Floats) -> Floats:
+    """Return the ranks of values from 1 on; equal values share their mean rank."""
+    _, index, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return np.asarray((last - (counts - 1) / 2)[index.ravel()], np.float64)
+
+
+def _groups_differ(scores: Floats, groups: NDArray[np.int64]) -> float:
+    """Return the probability of so different group means under one law."""
+    n, centered = len(scores), scores - scores.mean() if len(scores) else scores
+    total = float(centered @ centered)
+    counts = np.bincount(groups)
+    sums = np.bincount(groups, centered, len(counts))
+    freedom = int((counts > 0).sum()) - 1
+    if total == 0.0 or freedom < 1 or n <= freedom + 1:
+        return 1.0
+    between = float((sums[counts > 0] ** 2 / counts[counts > 0]).sum())
+    return chi_squared_tail((n - 1) * between / total, freedom)
+
+
+def chi_squared_tail(x: float, freedom: int) -> float:
+    """Return P(X > x) of a chi-squared law, by the cube root of Wilson and Hilferty.
+
+    >>> round(chi_squared_tail(3.84, 1), 3), round(chi_squared_tail(18.31, 10), 3)
+    (0.05, 0.05)
+    """
+    if freedom == 1:
+        return math.erfc(math.sqrt(max(x, 0.0) / 2))
+    spread = 2.0 / (9.0 * freedom)
+    z = ((max(x, 0.0) / freedom) ** (1 / 3) - (1.0 - spread)) / math.sqrt(spread)
+    return 0.5 * math.erfc(z / math.sqrt(2.0))
+
+
+def _as_values(values: Any) -> Floats:
+    if isinstance(values, (str, bytes)) or (
+        hasattr(values, "items") and not hasattr(values, "iloc")
+    ):
+        raise ConfigurationError(
+            f"Records({short_repr(values)}): give an array [n_episodes, n_steps]; "
+            "zooming.Records.read reads files, frames and dicts of columns"
+        )
+    try:
+        found = as_floats(values)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"Records: {_first_text(values)}; give an array of numbers "
+            "[n_episodes, n_steps], with NaN for missing values"
+        ) from error
+    if found.ndim not in (1, 2, 3) or not found.size:
+        raise ConfigurationError(
+            f"Records: values of shape {found.shape}; give [n_episodes, n_steps], "
+            "[n_episodes, n_steps, n_columns], or a series [n]"
+        )
+    bad = np.argwhere(np.isinf(found))
+    if len(bad):
+        place = ", ".join(map(str, bad[0].tolist()))
+        raise ConfigurationError(f"Records: values[{place}] is infinite; give finite numbers")
+    if np.isnan(found).all():
+        raise ConfigurationError("Records: every value is missing; give at least one number")
+    return found
+
+
+def _first_text(values: Any) -> str:
+    """Return a phrase that names the first value that is not a number."""
+    try:
+        cells = np.asarray(values, dtype=object)
+    except ValueError:
+        return "the rows have different lengths"
+    for place, value in np.ndenumerate(cells):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            if isinstance(value, (list, tuple)):
+                return "the rows have different lengths"
+            row, *rest = place
+            column = f", column {rest[0]}" if rest else ""
+            return f"row {row}{column} is {short_repr(value)}, which is not a number"
+    return "the values are not numbers"
+
+
+def _as_names(names: Any, n: int) -> tuple[str, ...]:
+    if names is None:
+        return ("noise",) if n == 1 else tuple(f"noise[{k}]" for k in range(n))
+    found = (names,) if isinstance(names, str) else tuple(map(str, names))
+    if len(found) != n:
+        raise ConfigurationError(
+            f"names={short_repr(names)}: give one name for each of the {n} columns of noise"
+        )
+    return found
+
+
+def _as_mask(censored: Any, values: Floats) -> Mask | None:
+    if censored is None:
+        return None
+    if values.shape[2] != 1:
+        raise ConfigurationError(
+            f"censored= is for one column of noise; these records have {values.shape[2]}"
+        )
+    found = np.asarray(censored)
+    if found.size != values.shape[0] * values.shape[1] or not (
+        found.dtype == bool or np.isin(found, (0, 1)).all()
+    ):
+        raise ConfigurationError(
+            f"censored has shape {found.shape}; give true or false for each of the values "
+            f"{values.shape[:2]}"
+        )
+    return np.ascontiguousarray(found.reshape(values.shape[:2]).astype(bool))
