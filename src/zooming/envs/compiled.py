@@ -153,7 +153,7 @@ class CompiledEnv(RenderedEnv):
             reward = play_step()(handle, *now, outcome)
             if reward == 0.0:
                 next_state.fill(np.nan)  # reveals a coordinate that the dynamics do not write
-                reward = self.given(*now, outcome, next_state)
+                reward = self.given(*now, outcome, next_state)  # type: ignore[misc]
         else:
             reward = play_step()(handle, *now, next_state)
         observation = self._observe(next_state, self._step, "next ")

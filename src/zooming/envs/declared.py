@@ -220,6 +220,7 @@ class DeclaredEnv(CompiledEnv):
         outcomes: Any,
         params: Floats,
         name: str | None,
+        is_compiled: bool | None = None,
         **options: Any,
     ) -> None:
         horizon, first, weigh = spaces[2], len(params), None
@@ -251,14 +252,35 @@ class DeclaredEnv(CompiledEnv):
         else:
             packed = _pack_laws(self._laws, first)
             draw = _draw_law(first, len(self._laws), width)
-        given = compile_given(dynamics, options.pop("is_compiled"))
+        given = compile_given(dynamics, is_compiled)
         super().__init__(
             _compose(given, compile_as(draw, DYNAMICS, DYNAMICS_FORM), width), *spaces,
             params=np.concatenate([params, packed]), draw=draw, n_noise=width, weigh=weigh,
             name=name or getattr(dynamics, "__name__", None), **options,
         )  # fmt: skip
         self.given = given
+        self._made = (
+            dynamics,
+            spaces,
+            params,
+            {"name": name, "is_compiled": is_compiled, **options},
+        )
         self.first_outcome: Floats = self._laws[0][0][0]
+
+    def with_records(self, records: Records) -> DeclaredEnv:
+        """Return the same environment with other records."""
+        dynamics, spaces, params, options = self._made
+        return DeclaredEnv(dynamics, *spaces, outcomes=records, params=params, **options)
+
+    def with_param(self, index: int, factor: float) -> DeclaredEnv:
+        """Return the same environment with one of the user's parameters multiplied."""
+        dynamics, spaces, params, options = self._made
+        if index >= len(params):
+            raise ConfigurationError(f"params has {len(params)} numbers, so none has index {index}")
+        changed = params.copy()
+        changed[index] *= factor
+        assert self.records is not None
+        return DeclaredEnv(dynamics, *spaces, outcomes=self.records, params=changed, **options)
 
     def where_recorded(self, outcome: Floats) -> str:
         return "" if self.records is None else self.records.where(outcome)

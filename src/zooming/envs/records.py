@@ -398,7 +398,7 @@ def steps_differ(values: Floats) -> float:
         ranks, groups = rank(column[there]), steps[there]
         for scores in (ranks, np.abs(ranks - ranks.mean()) if len(ranks) else ranks):
             least = min(least, _groups_differ(scores, groups))
-    return min(1.0, 2 * values.shape[2] * least)
+    return float(min(1.0, 2 * values.shape[2] * least))
 
 
 def rank(values: Floats) -> Floats:

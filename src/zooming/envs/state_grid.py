@@ -82,7 +82,7 @@ class Grid:
     def solve(self, warm: Floats | None = None) -> Floats:
         """Fill in the values from the last step to the first. Return the best actions [H, n, k].
 
-        `warm` are actions [H, n, k] that the search tries, too; `search_error` is not computed then.
+        `warm` are actions [H, n, k] that the search tries, too; no `search_error` is computed then.
         """
         best = np.empty((self.env.horizon, len(self.states), self.n_action))
         self.search_error = 0.0

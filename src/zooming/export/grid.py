@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from zooming.export.forms import PolicyForm, about, head_of, recommended, squash_of
 from zooming.kernels.boxes.layout import ATOMS, LOW, SINGLE, WIDTH
 from zooming.kernels.plans.layout import SLOPE, SMOOTH
+from zooming.kernels.solve.policies import ACTION_HIGH, ACTION_LOW
+from zooming.kernels.solve.policies import LOW as PLAN_LOW
+from zooming.kernels.solve.policies import WIDTH as PLAN_WIDTH
 from zooming.partitions.view import bin_borders
 from zooming.validation import Floats, count_noun
 
@@ -200,6 +203,57 @@ def action_grid(agent: Any) -> ActionGrid:
         cells=plans,
         pieces=rows.reshape(-1, 1 + 2 * n_state),
         **_actions(table, used),
+    )
+
+
+def solved_grid(agent: Any) -> ActionGrid:
+    """Return the policy of a `Resolver`, or of a plan, exactly as `agent.predict` plays it.
+
+    The center of a cell is a grid point. Actions are in the environment's units.
+    """
+    inner = recommended(agent)
+    plan, axes = inner.plan, inner.axes
+    n_state, n_action = plan.n_state, plan.n_action
+    horizon, n_cells = plan.best.shape[:2]
+    own = np.arange(horizon * n_cells).reshape(horizon, n_cells)
+    pieces = np.repeat(own[:, :, None], 1 + 2 * n_state, axis=2)
+    for j in range(n_state):
+        stride = math.prod((plan.cells[j + 1 :] + 1).tolist())
+        for side, way in enumerate((-1, 1)):
+            k = 2 * j + side
+            pieces[:, :, 1 + k] += way * stride * plan.mixes[:, :, k].astype(np.int64)
+    points, numbers = np.unique(
+        plan.best.reshape(horizon * n_cells, n_action), axis=0, return_inverse=True
+    )
+    is_mixed = pieces[:, :, 1:] != pieces[:, :, :1]
+    pieces = numbers.ravel()[pieces]  # a neighbor of the same action is not mixed: the same action
+    rows, chosen = np.unique(pieces.reshape(horizon * n_cells, -1), axis=0, return_inverse=True)
+    plans, steps = np.unique(chosen.reshape(horizon, n_cells), axis=0, return_inverse=True)
+    places = [np.arange(n + 1) for n in plan.cells.tolist()]
+    cells = np.maximum(plan.cells, 1).tolist()
+    low, high = plan.frame[ACTION_LOW, :n_action], plan.frame[ACTION_HIGH, :n_action]
+    single = np.array([int(axes[n_state + k].single) for k in range(n_action)])
+    return ActionGrid(
+        **head_of(axes, f"Policy of {about(agent)}"),
+        low=plan.frame[PLAN_LOW, :n_state],
+        width=plan.frame[PLAN_WIDTH, :n_state],
+        first=np.append(0, np.cumsum(plan.cells + 1)),
+        border=np.concatenate([(p - 0.5) / n for p, n in zip(places, cells, strict=True)]),
+        center=np.concatenate([p / n for p, n in zip(places, cells, strict=True)]),
+        plan=steps.ravel(),
+        cells=plans,
+        pieces=rows,
+        points=points,
+        is_mixed=np.full(n_action, int(is_mixed.any())),
+        n_values=np.zeros(n_action, np.int64),
+        point_low=low,
+        point_high=high,
+        action_low=np.zeros(n_action),
+        action_width=np.ones(n_action),
+        action_least=low,
+        action_most=high,
+        is_single=single,
+        action_squash=np.empty((0, 5)),
     )
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from zooming.agents.base.own_policy import check_let_go, warn_untrained
 from zooming.agents.files.container import write_atomically
+from zooming.agents.resolver.grid_policy import GridPolicy
 from zooming.errors import ConfigurationError
 from zooming.export.forms import PolicyForm, recommended
-from zooming.export.grid import action_grid
+from zooming.export.grid import action_grid, solved_grid
 from zooming.export.tree import decision_tree
 from zooming.export.writers.c_header import c_header
 from zooming.export.writers.json_document import json_document
@@ -125,6 +126,8 @@ def _check_overwriting(path: Path) -> None:
 def policy_form(agent: Any) -> PolicyForm:
     """Return the policy of an agent as a decision tree, or as a grid of actions that are mixed."""
     inner = recommended(agent)
+    if isinstance(getattr(inner, "plan", None), GridPolicy):
+        return solved_grid(agent)
     if inner.interpolates and isinstance(getattr(inner, "table", None), CellTable):
         return action_grid(agent)
     return decision_tree(agent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,19 +136,18 @@ def read_records(
                 f"noise={short_repr(noise)}: give the name of a column, or a list of different ones"
             )
         named = {"episode": episode, "step": step, "by": by, "censored": censored}
-        found = {
-            option: None if name is None else find_column(there, name, option)
+        others = [
+            None if name is None else find_column(there, name, option)
             for option, name in named.items()
-        }
-        columns.append(
-            NoiseColumns(tuple(find_column(there, name, "noise") for name in names), **found)
-        )
+        ]
+        found = tuple(find_column(there, name, "noise") for name in names)
+        columns.append(NoiseColumns(found, *others))
         return columns[0]
 
     opened = open_columns(source, choose)
     checks = _Checks(columns[0])
     for rows in opened.pieces():
-        checks.feed(rows)
+        checks.feed(cast(NoiseRows, rows))
     checks.refuse(opened, bad)
     return checks.records(law, dependent)
 
@@ -194,7 +193,7 @@ class _Checks(RowChecks):
         self.flag("infinite", "with an infinite value", is_large, first)
         hidden = np.zeros(n, bool)
         if rows.censored is not None:
-            is_odd = ~((rows.censored == 0) | (rows.censored == 1))
+            is_odd = np.asarray(~np.isin(rows.censored, (0.0, 1.0)))
             self.flag(
                 "censored", f"with a value of {self.columns.censored!r} that is not 0 or 1, true "
                 "or false", is_odd, first, lambda k: f"{rows.censored[k]:g}",
@@ -235,11 +234,10 @@ class _Checks(RowChecks):
         """Return `check_order`, with the last row of the piece before in front."""
         if is_new[0] or self._last is None:
             return self.check_order(steps, is_new, is_back, known, first)
-        parts = [
-            np.append(head, tail)
-            for head, tail in ((self._last[1], steps), (False, is_new), (False, is_back))
-        ]
-        return self.check_order(*parts, np.append(False, known), first - 1)[1:]
+        before = np.zeros(1, bool)
+        all_steps = np.append(self._last[1], steps)
+        masks = [np.concatenate([before, mask]) for mask in (is_new, is_back, known)]
+        return self.check_order(all_steps, masks[0], masks[1], masks[2], first - 1)[1:]
 
     def refuse(self, source: Source, bad: str) -> None:
         """Raise an error if there are no rows, or faults that must not be skipped."""

@@ -115,6 +115,7 @@ class StepLearner(LearnedPolicy):
     # --- many episodes at once, see `episodes` ----------------------------------------------------
 
     interleaves = True  # whether several episodes may be open at a time
+    sees_outcomes = False  # whether `update` wants the info of each step
 
     def prepare_play(self) -> None:
         """Do what is due before an episode begins, such as a plan. It may take long."""

@@ -211,7 +211,8 @@ def learn_in(
 ) -> None:
     """Learn from a step of an episode. The steps may come in any order."""
     transition = (step, observation, action, reward, next_observation, bool(terminated))
-    masks: dict[str, Any] = {"next_info": next_info} if next_info and has_mask(next_info) else {}
+    is_used = next_info and (agent.sees_outcomes or has_mask(next_info))
+    masks: dict[str, Any] = {"next_info": next_info} if is_used else {}
     with agent.run.lock:
         if play.drawn.get("rule"):
             agent.update_and_count(transition, masks)

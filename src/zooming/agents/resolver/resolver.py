@@ -95,7 +95,8 @@ class Resolver(Agent):
     True
     """
 
-    sees_outcomes = True  # the drivers then give `update` the info of each step
+    sees_outcomes = True
+    interleaves = False  # the noise belongs to the current episode
 
     def __init__(
         self,
@@ -181,23 +182,34 @@ class Resolver(Agent):
         if self.model is not None:
             return GridPolicy.of(self.model, self.horizon, self.resolution)
         axes, whole = self.axes, [kind != "interval" for kind in self.axes.kinds]
-        boxes = [
+        states, actions = (
             _Ends(axes.low[part], axes.high[part])
             for part in (slice(0, axes.n_state), slice(axes.n_state, None))
-        ]
-        return GridPolicy(*boxes, (whole[0], whole[-1]), self.horizon, self.resolution or 4)
+        )
+        shape = self.horizon, self.resolution or 4
+        return GridPolicy(states, actions, (whole[0], whole[-1]), *shape)
 
     # --- learning ---------------------------------------------------------------------------------
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         state = self.checked_state(step, observation)
-        allowed = self._feasible(step, info)
         with self.run.lock:
             if step == 0:
                 self._begin_episode()
-            plan = self.plan if self.bold is None else self.bold
-            action = plan.actions(np.array([step]), state[None])[0]
-        return self.axes.shaped_action(self._nearest(action, allowed))
+            return self._play_plan(step, state, info)
+
+    def prepare_play(self) -> None:
+        self._begin_episode()
+
+    def act_play(
+        self, play: Any, step: int, observation: Any, info: Mapping[str, Any] | None
+    ) -> Any:
+        return self._play_plan(step, self.checked_state(step, observation), info)
+
+    def _play_plan(self, step: int, state: Floats, info: Mapping[str, Any] | None) -> Any:
+        plan = self.plan if self.bold is None else self.bold
+        action = plan.actions(np.array([step]), state[None])[0]
+        return self.axes.shaped_action(self._nearest(action, self._feasible(step, info)))
 
     def update(
         self,
@@ -570,7 +582,7 @@ def changed_after(seen: Floats) -> int | None:
         before = min(len(seen) - window, MOST_BEFORE)
         recent = seen[len(seen) - window - before :]
         for column in range(seen.shape[2]):
-            for scores in _episode_scores(recent[:, :, column]):
+            for scores in episode_scores(recent[:, :, column]):
                 n, spread = len(scores), float(scores.var(ddof=1))
                 if spread == 0.0:
                     continue
@@ -581,7 +593,7 @@ def changed_after(seen: Floats) -> int | None:
     return found
 
 
-def _episode_scores(values: Floats) -> list[Floats]:
+def episode_scores(values: Floats) -> list[Floats]:
     """Return two scores of each episode: of the size and of the spread of its noise."""
     sizes, spreads = np.zeros(len(values)), np.zeros(len(values))
     for step in range(values.shape[1]):

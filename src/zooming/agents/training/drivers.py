@@ -420,7 +420,7 @@ class _Python:
         inner, act, update = env.unwrapped, agent.act, agent.update
         end_episode = getattr(agent, "end_episode", None)  # of a `RuleSide`, which learns then
         is_quick = can_step_on(agent)
-        is_told = getattr(agent, "sees_outcomes", False)  # wants the info of each step
+        is_told = agent.sees_outcomes
         if agent.run.env_rng is not None:
             inner.np_random = agent.run.env_rng
         for episode in range(int(log.done[0]), end):

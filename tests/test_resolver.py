@@ -1,0 +1,256 @@
+"""Resolver: plans on the noise that it has seen, never on the law that is declared."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from helpers import box, same_history
+from zooming.agents.resolver.grid_policy import GridPolicy
+from zooming.agents.resolver.resolver import changed_after
+
+pytestmark = pytest.mark.kernels
+
+STOCK = box((0.0, 20.0))
+KNOWN = ["Newsvendor", "Regulator", "GraphAmbulance", "Bidding", "Allocation"]
+
+
+def day(state, action, step, params, outcome, next_state):
+    level = min(state[0] + action[0], 20.0)
+    sold = min(level, outcome[0])
+    next_state[0] = level - sold
+    return 3.0 * sold - (level - state[0]) - 0.2 * (level - sold)
+
+
+def shop(law=((0.0,), (1.0,)), horizon=4):
+    return zooming.compiled_env(day, STOCK, STOCK, horizon, start=[0.0], outcomes=law)
+
+
+class Shop(gym.Env):
+    """A shop in Python, which shows sales and hides demand beyond the stock."""
+
+    def __init__(self, mean=5.0, hides=False, horizon=4):
+        self.observation_space = self.action_space = STOCK
+        self.mean, self.hides, self.horizon = mean, hides, horizon
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.stock, self.now = 0.0, 0
+        return np.array([self.stock]), {}
+
+    def step(self, action):
+        demand, after = float(min(self.np_random.poisson(self.mean), 20)), np.empty(1)
+        level = min(self.stock + float(action[0]), 20.0)
+        reward = day([self.stock], action, self.now, None, [demand], after)
+        self.stock, self.now = float(after[0]), self.now + 1
+        info = {"outcome": demand}
+        if self.hides:
+            info = {"outcome": min(demand, level), "censored": demand >= level}
+        return after, reward, self.now == self.horizon, False, info
+
+
+# --- the policy on a grid -------------------------------------------------------------------------
+
+
+def plain_action(policy, step, state):
+    """The action of a state, by the formula at the head of `kernels.solve.policies`."""
+    shape = policy.cells + 1
+    low, width = policy.frame[0, : len(state)], policy.frame[1, : len(state)]
+    unit = (np.asarray(state) - low) / width
+    place = np.clip(np.floor(unit * policy.cells + 0.5).astype(int), 0, policy.cells)
+    own = np.ravel_multi_index(place, shape)
+    action = policy.best[step, own].copy()
+    for j in range(len(state)):
+        away = unit[j] - place[j] / policy.cells[j]
+        side = int(away > 0)
+        if policy.mixes[step, own, 2 * j + side]:
+            beside = place.copy()
+            beside[j] += 2 * side - 1
+            there = policy.best[step, np.ravel_multi_index(beside, shape)]
+            action += abs(away) * policy.cells[j] * (there - policy.best[step, own])
+    high = policy.frame[3, : len(action)]
+    return np.clip(action, policy.frame[2, : len(action)], high)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("n_state", [1, 2])
+def test_actions_between_grid_points_are_mixed_as_the_formula_says(n_state):
+    rng = np.random.default_rng(0)
+    states, actions = box(*[(-1.0, 3.0)] * n_state), box((0.0, 1.0), (-5.0, 5.0))
+    policy = GridPolicy(states, actions, (False, False), 3, 4)
+    policy.best[:] = actions.low + rng.random(policy.best.shape) * (actions.high - actions.low)
+    inner = np.full(policy.mixes.shape, 1, np.uint8)
+    from zooming.agents.resolver.grid_policy import _neighbors
+
+    policy.mixes[:] = inner & _neighbors(policy.cells) & rng.integers(0, 2, inner.shape)
+    points = states.low + rng.random((200, n_state)) * (states.high - states.low)
+    steps = rng.integers(0, 3, 200)
+    found = policy.actions(steps, points)
+    expected = [plain_action(policy, h, x) for h, x in zip(steps, points, strict=True)]
+    assert found == pytest.approx(np.array(expected), abs=1e-12)
+
+
+def test_the_plan_for_a_law_is_the_optimum_for_it():
+    law = (np.arange(12.0), np.full(12, 1 / 12))
+    env = shop(law)
+    policy = GridPolicy.of(env, 4)
+    policy.solve(env, [(law[0][:, None], law[1])] * 4)
+    optimal = zooming.solve(env)
+
+    def play(step, observation):
+        return policy.actions(np.array([step]), np.atleast_2d(observation))[0]
+
+    assert policy.value(0, np.zeros(1)) == pytest.approx(optimal.return_, abs=1e-3)
+    earned = zooming.evaluate(play, env, exact=True).mean
+    assert earned == pytest.approx(optimal.return_, abs=1e-3)
+
+
+# --- the agent ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_both_drivers_make_the_same_run(name):
+    fused, python = (zooming.Resolver(gym.make(f"zooming/{name}-v0"), seed=3) for _ in range(2))
+    assert same_history(fused.learn(17, driver="fused"), python.learn(17, driver="python"))
+    assert fused.records.values.tobytes() == python.records.values.tobytes()
+
+
+@pytest.mark.parametrize(("name", "share"), [("Newsvendor", 0.97), ("Regulator", 0.99)])
+def test_a_few_episodes_are_enough(name, share):
+    env = gym.make(f"zooming/{name}-v0")
+    best = zooming.solve(env).return_
+    least = zooming.Random(env, seed=0).learn(2000).returns.mean()
+    found = []
+    for seed in range(4):
+        agent = zooming.Resolver(env, seed=seed)
+        agent.learn(30)
+        found.append(zooming.evaluate(agent, env, exact=True).mean)
+    assert np.mean(found) > least + share * (best - least)
+
+
+def test_the_declared_law_is_never_read(monkeypatch):
+    env = gym.make("zooming/Newsvendor-v0").unwrapped
+
+    def forbidden(*arguments):
+        raise AssertionError("the declared law was read")
+
+    monkeypatch.setattr(env, "outcomes", forbidden)
+    monkeypatch.setattr(env, "weigh", forbidden)
+    agent = zooming.Resolver(env, seed=0)
+    agent.learn(12)
+    assert agent.status()["noise"] == 12 * 7
+    assert agent.q_value(0, [0.0], [6.0]) <= agent.value(0, [0.0]) + 1e-6
+
+
+def test_a_model_and_told_outcomes_serve_any_environment():
+    runs = [
+        zooming.Resolver(Shop(), model=shop(), horizon=4, seed=0),
+        zooming.Resolver(
+            Shop(), model=shop(), horizon=4, seed=0,
+            outcome=lambda before, action, reward, after, info: [info["outcome"]],
+        ),
+    ]  # fmt: skip
+    assert same_history(*(agent.learn(30) for agent in runs))
+    with pytest.raises(zooming.ConfigurationError, match="its dynamics are unknown"):
+        zooming.Resolver(Shop(), horizon=4)
+    with pytest.raises(zooming.ConfigurationError, match="give a model of the same spaces"):
+        zooming.Resolver(Shop(), model=gym.make("zooming/Oil-v0"), horizon=4)
+    with pytest.raises(zooming.ConfigurationError, match="outcome=3: give a function"):
+        zooming.Resolver(Shop(), model=shop(), horizon=4, outcome=3)
+
+
+def test_a_bad_outcome_changes_nothing():
+    agent = zooming.Resolver(Shop(), model=shop(), horizon=4, seed=0)
+    agent.learn(3)
+    before = agent.records.values.tobytes()
+    for bad in ("many", [1.0, 2.0], np.nan):
+        with pytest.raises(
+            zooming.TransitionError, match=r"step 0: the outcome .* is not 1 finite"
+        ):
+            agent.update(0, [0.0], [1.0], 0.0, [0.0], next_info={"outcome": bad})
+    assert (agent.records.values.tobytes(), agent.n_episodes) == (before, 3)
+    with pytest.warns(UserWarning, match="was given no outcome"):
+        agent.update(0, [0.0], [1.0], 0.0, [0.0])
+    assert "without an outcome" in agent.status()["warnings"][0]
+
+
+def test_dynamics_that_draw_with_rng_are_refused():
+    def drawing(state, action, step, params, rng, next_state):
+        next_state[0] = rng.random()
+        return 0.0
+
+    env = zooming.compiled_env(drawing, STOCK, STOCK, 3, start=[0.0])
+    with pytest.raises(zooming.ConfigurationError, match="does not tell its outcomes"):
+        zooming.Resolver(env)
+
+
+def four(state, action, step, params, outcome, next_state):
+    next_state[:] = state
+    return 0.0
+
+
+def test_more_state_axes_than_can_be_solved_are_named():
+    cube = box(*[(0.0, 1.0)] * 4)
+    env = zooming.compiled_env(four, cube, STOCK, 2, start=0.5, outcomes=([0.0], [1.0]))
+    with pytest.raises(zooming.ConfigurationError, match=r"4 state axes .* zooming.Auto\(env\)"):
+        zooming.Resolver(env)
+
+
+def test_a_change_of_the_law_is_noticed_and_old_noise_dropped():
+    env = Shop(mean=3.0)
+    agent = zooming.Resolver(env, model=shop(), horizon=4, seed=0)
+    agent.learn(200)
+    assert "law changed" not in agent.status()
+    env.mean = 8.0
+    agent.learn(50)
+    assert 190 <= int(agent.status()["law changed"].split()[-1]) <= 215
+    assert agent.records.values.mean() > 7.0
+
+
+@pytest.mark.plain
+def test_a_law_that_stays_rarely_raises_an_alarm():
+    rng, alarms = np.random.default_rng(0), 0
+    for _ in range(200):
+        seen = rng.poisson(5.0, (100, 3, 1)).astype(float)
+        seen += rng.normal(size=(100, 1, 1))  # episodes differ as a whole
+        alarms += changed_after(seen) is not None
+    assert alarms == 0
+
+
+# --- files and exports ----------------------------------------------------------------------------
+
+
+def test_a_loaded_agent_plays_without_its_environment(tmp_path):
+    env = shop((np.arange(12.0), np.full(12, 1 / 12)))
+    agent = zooming.Resolver(env, seed=0)
+    agent.learn(15)
+    agent.save(tmp_path / "shop.zoom")
+    loaded = zooming.load(tmp_path / "shop.zoom")
+    batch = np.linspace(0.0, 20.0, 23)[:, None]
+    steps = np.arange(23) % 4
+    assert (loaded.predict(batch, steps)[0] == agent.predict(batch, steps)[0]).all()
+    assert loaded.value(0, [3.3]) == agent.value(0, [3.3])
+    with pytest.raises(zooming.ConfigurationError, match="loaded without its environment"):
+        loaded.q_value(0, [0.0], [1.0])
+    again = zooming.load(tmp_path / "shop.zoom", env=env)
+    assert again.q_value(0, [0.0], [1.0]) == agent.q_value(0, [0.0], [1.0])
+    assert same_history(again.learn(10), agent.learn(10))
+
+
+@pytest.mark.parametrize("name", ["Newsvendor", "Storage", "GraphAmbulance"])
+def test_an_exported_plan_plays_what_predict_plays(name, tmp_path):
+    env = gym.make(f"zooming/{name}-v0")
+    agent = zooming.Resolver(env, seed=0)
+    agent.learn(3)
+    played = {}
+    exec(agent.export(tmp_path / "policy.py").read_text(), played)
+    env.observation_space.seed(0)
+    for k in range(200):
+        state = env.observation_space.sample()
+        expected = np.atleast_1d(agent.predict(state, np.array([k % agent.horizon]))[0])
+        found = played["act"](k % agent.horizon, np.atleast_1d(state).tolist())
+        assert tuple(np.atleast_1d(found)) == tuple(expected.tolist())
+    for ending in (".json", ".h", ".sql"):
+        assert agent.export(tmp_path / f"policy{ending}").stat().st_size > 0
+    assert agent.explain(0, episodes=0)
+    agent.show(tmp_path / "policy.html", episodes=1)
