@@ -67,8 +67,8 @@ class Records:
 
     Attributes
     ----------
-    values : array [n_episodes, n_steps, n_columns]
-        The values. A series is one episode.
+    values : array
+        The values, of shape (episodes, steps, columns). A series is one episode.
     names : tuple of str
         Names of the columns.
     hash : str
