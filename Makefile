@@ -15,7 +15,7 @@ THREE := -n 3 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 BOUNDS := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/cache-boundscheck
 
-.PHONY: demo test wheel test-bounds test-plain test-fast compile-bounds lint bench tables browser compiler docs figures clean
+.PHONY: demo test wheel test-bounds test-plain test-fast compile-bounds lint bench tables browser compiler postgres docs figures clean
 
 demo: $(COMPILED)
 	$(BIN)/python examples/demo.py
@@ -24,7 +24,7 @@ demo: $(COMPILED)
 
 # The tests twice: without compilation, where NumPy checks the bounds of arrays, and compiled.
 # Many compiled tests wait for processes that they start. Lint and the first pass use that time.
-test: $(INSTALLED) $(COMPILED) browser compiler
+test: $(INSTALLED) $(COMPILED) browser compiler postgres
 	@($(MAKE) --no-print-directory lint test-plain >$(VENV)/beside.log 2>&1; \
 		echo $$? >$(VENV)/beside.code) & \
 	$(BIN)/pytest $(THREE); code=$$?; wait; cat $(VENV)/beside.log; \
@@ -61,6 +61,11 @@ browser:
 compiler:
 	@command -v cc gcc clang >/dev/null || { apt-get update -qq && apt-get install -y -qq gcc libc6-dev >/dev/null; } \
 		|| { echo "install a C compiler (apt-get install gcc): exported policies are tested in it"; exit 1; }
+
+# A desk is tested in a real server too. Without one, these tests are skipped.
+postgres:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq postgresql >/dev/null; } \
+		|| echo "no PostgreSQL (apt-get install postgresql): a desk is tested in SQLite only"
 
 bench: $(COMPILED)
 	$(BIN)/python benchmarks/speed.py

@@ -23,6 +23,7 @@ ROOMS = (  # from the ground up; rooms of one floor do not know each other
     ("analysis",),
     ("testing", "callbacks"),
     ("plots", "export", "logs"),
+    ("desk",),
     ("lab",),
     ("methods",),
     ("zooming",),

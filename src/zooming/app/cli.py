@@ -75,6 +75,9 @@ COMMANDS = {
         "app.show_command:show_file",
         "Write an HTML page on which a person moves the state and sees what the policy does.",
     ),
+    "desk": Command(
+        "app.desk_command:show_desk", "Print what happens at a desk, and write it as a page."
+    ),
     "warm": Command(
         "app.warm_command:warm",
         "Compile the kernels of agents ahead, so that their first learn() starts at once.",

@@ -1,0 +1,1058 @@
+"""Ask for decisions and tell rewards, in any order and on any day; see `Desk`."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Self
+
+import numpy as np
+
+from zooming.agents.base import episodes, rules
+from zooming.agents.base.agent import Agent
+from zooming.agents.base.episodes import Play
+from zooming.agents.base.status import Status
+from zooming.agents.files.container import unpack_container
+from zooming.agents.training.replay import Transitions
+from zooming.agents.warm.warm_start import Guide
+from zooming.desk import page
+from zooming.desk import storage as tables
+from zooming.desk.learner import LATEST, Learner
+from zooming.desk.storage import CANCELLED, EXPIRED, OPEN, TOLD, SQLite, Storage
+from zooming.errors import CheckpointError, ConfigurationError, TransitionError, ZoomingError
+from zooming.logs.record import make_log
+from zooming.validation import check_choice, check_float, known_options, short_repr
+
+LEARNERS = ("behind", "here", "elsewhere")
+SEVERAL = ("sum", "first")
+LEARNING, PAUSED, FROZEN = "learning", "paused", "frozen"  # modes
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_BATCH = 200  # events that are learned before they are published
+_EVERY = 5.0  # least seconds between snapshots in the database
+_SHARE = 20.0  # a snapshot or a publication takes at most 1 / _SHARE of the time
+_COLUMNS = "id, step, observation, action, explored, decider, version, state, episode, bounds"
+
+
+def seconds(given: Any, name: str) -> float | None:
+    """Return a duration in seconds, given as a number, a timedelta, or text such as "2d".
+
+    >>> seconds("2d", "reward_wait"), seconds("90m", "reward_wait"), seconds(3, "reward_wait")
+    (172800.0, 5400.0, 3.0)
+    """
+    if given is None:
+        return None
+    if isinstance(given, timedelta):
+        given = given.total_seconds()
+    if isinstance(given, str) and (found := re.fullmatch(r"\s*([0-9.]+)\s*([smhdw])\s*", given)):
+        given = float(found[1]) * _UNITS[found[2]]
+    if isinstance(given, (int, float)) and 0 < given < math.inf:
+        return float(given)
+    raise ConfigurationError(f"{name}={given!r}: give seconds, or text such as '30m', '12h', '2d'")
+
+
+def open_storage(place: str | os.PathLike[str], durability: str, exists: bool) -> Storage:
+    """Return the storage at a path, or of a URL that begins with postgresql://.
+
+    `exists` says whether there must be a desk at that place.
+    """
+    if durability not in ("power", "process"):
+        raise ConfigurationError(
+            f"durability={durability!r}: choose 'power' (a decision survives a power failure) or "
+            "'process' (it survives the death of the process, and asks are faster)"
+        )
+    if str(place).startswith(("postgresql://", "postgres://")):
+        from zooming.desk.postgres import Postgres
+
+        return Postgres(str(place), durability)
+    if exists and not os.path.exists(place):
+        raise ConfigurationError(
+            f"{place} does not exist; zooming.Desk(agent, {str(place)!r}) makes a new desk"
+        )
+    return SQLite(str(place), durability)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A decision that is on disk.
+
+    Attributes
+    ----------
+    id : int
+        Its number, for `Desk.tell`.
+    episode : str
+        Name of the episode.
+    step : int
+        Step of the episode, from 0.
+    action : Any
+        The action to play.
+    explored : bool
+        Whether the action is not the best one by the agent's own estimate.
+    version : int
+        Number of events of the log that the agent had learned.
+    by : {"agent", "recommended", "rule", "fallback"}
+        Who decided.
+    """
+
+    id: int
+    episode: str
+    step: int
+    action: Any
+    explored: bool
+    version: int
+    by: str
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The result of `Desk.verify`: events replayed, and size of the agent that came out."""
+
+    n_events: int
+    n_bytes: int
+
+
+class _Job:
+    """Work inside of a transaction, which a thread waits for."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work, self.result, self.is_done = work, None, False
+        self.error: BaseException | None = None
+
+
+class Desk:
+    """Decide, learn from late rewards, and lose nothing. See docs/desk.md.
+
+    A decision is on disk before `ask` returns it, and a reward before it is learned. The log in the
+    database is the truth: replaying it gives the agent, to the last bit. Any number of threads and
+    processes may ask and tell. One of them learns; another one takes over when it dies.
+
+    Parameters
+    ----------
+    agent : Agent or None
+        The agent. If the database exists, it must be made like the one there, which goes on. With
+        None, it is the one there, see `open`.
+    place : str or PathLike
+        A file for SQLite, or a URL "postgresql://...".
+    reward_wait : float, str or timedelta, optional
+        How long to wait for a reward: seconds, or "30m", "12h", "2d". Later ones are logged, not
+        learned. By default for ever.
+    default_reward : float, optional
+        The reward of decisions whose own did not come in time. By default they are not learned.
+    several : {None, "sum", "first"}
+        What to do with a second, different reward of a decision: refuse it, add it (the sum is
+        learned when `reward_wait` is over), or learn the first alone.
+    close_after : float, str or timedelta, optional
+        Age at which an episode that has not ended is closed. By default never.
+    durability : {"power", "process"}
+        Whether a decision survives a power failure, or only the death of the process.
+    learner : {"behind", "here", "elsewhere"}
+        Learn in a thread behind (`ask` never waits for a plan), in the thread that tells, or not in
+        this process.
+    fallback : function or Agent, optional
+        A rule `fallback(step, observation)` that decides if the agent fails.
+    apprentice : function or Agent, optional
+        A rule that decides while the agent learns beside it, see `Agent.warm_start`. `status` says
+        when the agent is better, and `promote` lets it decide.
+    kind : type, optional
+        See `open`.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, tempfile, zooming
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> desk = zooming.Desk(agent, tempfile.mkdtemp() + "/shop.db", learner="here")
+    >>> d = desk.ask([0.3], episode="store-17")
+    >>> desk.tell(d.id, 0.5, [0.4])
+    'tell'
+    >>> desk.ask([0.4], episode="store-17").step, desk.verify().n_events
+    (1, 2)
+    >>> desk.close()
+    """
+
+    @known_options
+    def __init__(
+        self,
+        agent: Agent | None,
+        place: str | os.PathLike[str],
+        *,
+        reward_wait: Any = None,
+        default_reward: float | None = None,
+        several: str | None = None,
+        close_after: Any = None,
+        durability: str = "power",
+        learner: str = "behind",
+        fallback: Any = None,
+        apprentice: Any = None,
+        kind: type[Agent] | None = None,
+    ) -> None:
+        if several is not None:
+            check_choice("several", several, SEVERAL)
+        settings = {
+            "reward_wait": seconds(reward_wait, "reward_wait"), "default_reward": default_reward,
+            "several": several, "close_after": seconds(close_after, "close_after"),
+        }  # fmt: skip
+        if default_reward is not None:
+            check_float(default_reward, "default_reward", -math.inf, math.inf)
+        for name, value in (("default_reward", default_reward), ("several='sum'", several)):
+            if value not in (None, "first") and reward_wait is None:
+                raise ConfigurationError(f"{name} requires reward_wait, the time after which it is")
+        if apprentice is not None and agent is not None and agent.guide is None:
+            agent.guide = Guide(agent, apprentice, 200)
+        self.storage = open_storage(place, durability, agent is None)
+        try:
+            if agent is not None:
+                self._create(agent, settings)
+            self._start(kind if agent is None else type(agent), learner, fallback, apprentice)
+        except BaseException:
+            self.storage.close()
+            raise
+
+    @classmethod
+    def open(
+        cls,
+        place: str | os.PathLike[str],
+        *,
+        durability: str = "power",
+        learner: str = "behind",
+        fallback: Any = None,
+        apprentice: Any = None,
+        kind: type[Agent] | None = None,
+    ) -> Self:
+        """Open the desk of a database: the same agent, open episodes and answers.
+
+        Parameters
+        ----------
+        place, durability, learner, fallback, apprentice
+            See `Desk`. Rules are not stored.
+        kind : type, optional
+            The class of the agent, if it is not one of zooming's own.
+        """
+        return cls(
+            None, place, durability=durability, learner=learner, fallback=fallback,
+            apprentice=apprentice, kind=kind,
+        )  # fmt: skip
+
+    def _create(self, agent: Agent, settings: dict[str, Any]) -> None:
+        """Write the first snapshot. If there is one, check that the agent is made like it."""
+        content, opened = Learner(self.storage, agent, 0, {}).content()
+        header, _ = unpack_container(content, self.storage.name)
+        parts = {name: header[name] for name in ("agent", "options", "spaces")}
+        described = json.dumps(parts, sort_keys=True)
+        name, run = self.storage.name, self.storage.run
+        with self.storage.transaction():
+            rows: Any = run("SELECT name, value FROM meta")
+            found: dict[str, str] = dict(rows)
+            _check_format(name, found)
+            if "agent" in found and found["agent"] != described:
+                was, now = json.loads(found["agent"]), json.loads(described)
+                raise ConfigurationError(
+                    f"{name} has another agent: {_difference(was, now)}. Make the agent as it was, "
+                    f"or go on with zooming.Desk.open({name!r})"
+                )
+            _set(run, "settings", json.dumps(settings))
+            if "agent" not in found:
+                for key, value in (("format", str(tables.FORMAT)), ("agent", described)):
+                    _set(run, key, value)
+                _set(run, "mode", LEARNING)
+                run("INSERT INTO snapshots VALUES (0, ?, ?, ?)", [content, opened, time.time()])
+
+    def _start(
+        self, kind: type[Agent] | None, learner: str, fallback: Any, apprentice: Any
+    ) -> None:
+        check_choice("learner", learner, LEARNERS)
+        rows: Any = self.storage.read("SELECT name, value FROM meta")
+        found: dict[str, str] = dict(rows)
+        _check_format(self.storage.name, found)
+        if "agent" not in found:
+            raise ConfigurationError(
+                f"{self.storage.name} has no desk; zooming.Desk(agent, place) makes one"
+            )
+        self.settings: dict[str, Any] = json.loads(found["settings"])
+        self._kind, self._where = kind, learner
+        self._fallback = None if fallback is None else rules.as_function(fallback, "fallback")
+        self._apprentice = apprentice
+        self._queue: list[_Job] = []
+        self._queue_lock, self._write_lock = threading.Lock(), threading.Lock()
+        self._learn_lock, self._wake, self._stop = threading.RLock(), threading.Event(), False
+        self._began = time.time() - time.monotonic()
+        self._ticked = self._stored = self._published = -math.inf
+        self._cost = 0.0
+        self.fault: str | None = None  # what ended learning, in words
+        self._leader: Learner | None = None
+        latest = Learner.at(self.storage, LATEST, kind, apprentice)
+        self._stored_seq, self._reader = latest.seq, (latest.agent, latest.seq)
+        self._thread: threading.Thread | None = None
+        if learner == "here":
+            self._learn()
+        else:
+            self._thread = threading.Thread(target=self._run, daemon=True, name="zooming desk")
+            self._thread.start()
+
+    def _now(self) -> float:
+        """Return the time: a clock that is set while the process runs does not matter."""
+        return self._began + time.monotonic()
+
+    # --- asking and telling -----------------------------------------------------------------------
+
+    def ask(
+        self,
+        observation: Any,
+        episode: str,
+        *,
+        step: int | None = None,
+        id: str | None = None,
+        info: Mapping[str, Any] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+    ) -> Decision:
+        """Return a decision, which is on disk. The same question has the same answer.
+
+        If the last decision of the episode has no reward yet, and was for the same observation, it
+        is returned again; give `step` or `id` if such a question is a new one.
+
+        Parameters
+        ----------
+        observation : Any
+            The observation of the environment.
+        episode : str
+            Name of the episode. A new name, or that of an episode that is over, begins one.
+        step : int, optional
+            Step of the episode, from 0. By default the one after the last decision.
+        id : str, optional
+            A name of your own for the decision: asking again with it returns the same one.
+        info : dict, optional
+            Restrictions of the action, see `Agent.act`.
+        bounds : dict, optional
+            {axis: (low, high)}, limits of the action for this decision.
+
+        Raises
+        ------
+        TransitionError
+            If the observation is not one of the environment.
+        ConfigurationError
+            If the question contradicts an earlier one, or the episode has no further step.
+        OSError
+            If the decision cannot be written. Nothing was written then.
+        """
+        agent = self._reader[0]
+        agent.checked_state(0, observation)
+        if not isinstance(episode, str) or not episode:
+            raise ConfigurationError(f"episode={episode!r}: give a name, such as 'store-17'")
+        text = json.dumps(agent.axes.states.flat(observation, "observation").tolist())
+        limits = _limits(agent, info, bounds)
+        made: Decision = self._write(lambda: self._decide(text, episode, step, id, limits))
+        return made
+
+    def _decide(
+        self, text: str, name: str, step: int | None, key: str | None, limits: str | None
+    ) -> Decision:
+        run = self.storage.run
+        if key is not None:
+            rows = run(f"SELECT {_COLUMNS} FROM decisions WHERE key = ?", [key])
+            if rows:
+                return self._repeat(rows[0], text, name, f"id {key!r}")
+        number, seed, drawn, is_over = (*(
+            run(
+                "SELECT number, seed, drawn, is_over FROM episodes WHERE name = ? "
+                "ORDER BY number DESC LIMIT 1", [name],
+            ) or [(None, None, None, 1)]
+        )[0],)  # fmt: skip
+        (agent, version), at = self._reader, 0
+        if not is_over:
+            last = run(
+                f"SELECT {_COLUMNS} FROM decisions WHERE episode = ? ORDER BY id DESC LIMIT 1",
+                [number],
+            )[0]
+            at = last[1] + (last[7] != CANCELLED)
+            is_same = last[7] == OPEN and last[2] == text and key is None
+            if is_same and step in (None, last[1]):
+                return self._decision(last, name)
+            if step is not None and 0 <= step < at:
+                rows = run(
+                    f"SELECT {_COLUMNS} FROM decisions WHERE episode = ? AND step = ? "
+                    "ORDER BY id DESC LIMIT 1", [number, step],
+                )  # fmt: skip
+                return self._repeat(rows[0], text, name, f"step {step} of {name!r}")
+            if at >= agent.horizon:
+                raise ConfigurationError(
+                    f"all {agent.horizon} steps of the episode {name!r} are decided; tell the "
+                    "reward of the last one, or give the next episode another name"
+                )
+        if step is not None and step != at:
+            raise ConfigurationError(
+                f"step={step}: the next decision of the episode {name!r} is for step {at}"
+            )
+        now, begins = self._now(), bool(is_over)
+        mode = _get(run, "mode")
+        if begins:
+            number = run("SELECT COALESCE(MAX(number), -1) + 1 FROM episodes")[0][0]
+            play = self._draw(agent, number, mode)
+        else:
+            play = Play(int(seed), json.loads(drawn))
+        action, by = self._act(agent, play, at, text, limits, mode)
+        flat = json.dumps(agent.axes.actions.flat(action, "action").tolist())
+        explored = by == "agent" and play.explored
+        if begins:
+            values = [number, name, str(play.seed), json.dumps(play.drawn), now]
+            run("INSERT INTO episodes VALUES (?, ?, ?, ?, ?, 0)", values)
+            self._log("begin", number, None, {})
+        found = run(
+            "INSERT INTO decisions (key, episode, step, observation, action, bounds, explored, "
+            "decider, version, at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+            [key, number, at, text, flat, limits, int(explored), by, version, now, OPEN],
+        )
+        return Decision(found[0][0], name, at, action, explored, version, by)
+
+    def _draw(self, agent: Agent, number: int, mode: str) -> Play:
+        play = episodes.draw(agent, number=number)
+        if self._apprentice is not None and not agent.is_guided and mode != "promoted":
+            play.drawn["rule"] = True  # it was shown to be worse, and decides until `promote`
+        return play
+
+    def _act(
+        self, agent: Agent, play: Play, step: int, text: str, limits: str | None, mode: str
+    ) -> tuple[Any, str]:
+        """Return the action, and who decided."""
+        observation = agent.axes.states.shaped(np.array(json.loads(text)))
+        info = None if limits is None else json.loads(limits)
+        try:
+            if mode in (PAUSED, FROZEN):
+                return agent.predict(observation, np.array([step]), info=info)[0], "recommended"
+            action = episodes.act_in(agent, play, step, observation, info)
+            return action, "rule" if play.drawn.get("rule") else "agent"
+        except ZoomingError:
+            raise
+        except Exception as error:
+            if self._fallback is None:
+                raise
+            self.fault = f"the agent failed to decide: {error}"
+            flat = rules.rule_action(agent, self._fallback, step, observation, info)
+            return agent.axes.shaped_action(flat), "fallback"
+
+    def _repeat(self, row: Any, text: str, name: str, what: str) -> Decision:
+        found = self._decision(row, self._name(row[8]))
+        if row[2] != text or found.episode != name:
+            raise ConfigurationError(
+                f"{what} was decided for the observation {row[2]} of the episode "
+                f"{found.episode!r}, and now asked for {text} of {name!r}"
+            )
+        if row[7] == CANCELLED:
+            raise ConfigurationError(f"{what} was cancelled; ask with another id")
+        return found
+
+    def _decision(self, row: Any, name: str) -> Decision:
+        action = self._reader[0].axes.actions.shaped(np.array(json.loads(row[3])))
+        return Decision(row[0], name, row[1], action, bool(row[4]), row[6], row[5])
+
+    def _name(self, number: int) -> str:
+        rows = self.storage.read("SELECT name FROM episodes WHERE number = ?", [number])
+        return str(rows[0][0]) if rows else ""
+
+    def tell(
+        self,
+        id: int,
+        reward: float,
+        next_observation: Any = None,
+        terminated: bool = False,
+        *,
+        action: Any = None,
+        next_info: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Store the outcome of a decision, to be learned. Twice is the same as once.
+
+        Parameters
+        ----------
+        id : int
+            The decision's `id`.
+        reward : float
+            The reward.
+        next_observation : Any
+            The observation after the step. It may be left out if `terminated`.
+        terminated : bool, default False
+            Whether the environment ended the episode.
+        action : Any, optional
+            The action that was played, if it is another one than was decided.
+        next_info : dict, optional
+            Restrictions of the next action, see `Agent.update`.
+
+        Returns
+        -------
+        str
+            "tell" if it will be learned; "part" if it is to be summed; "late", "extra" (a second
+            one, with several="first") or "frozen" if it is logged only; "same" if it was told.
+        """
+        agent = self._reader[0]
+        rows = self.storage.read(f"SELECT {_COLUMNS} FROM decisions WHERE id = ?", [id])
+        if not rows:
+            raise ConfigurationError(
+                f"no decision of {self.storage.name} has the id {short_repr(id)}; ids come from ask"
+            )
+        step = rows[0][1]
+        if next_observation is None:
+            if not terminated:
+                raise TransitionError(
+                    f"{agent.env_name}, step {step}: next_observation is missing; it may be left "
+                    "out if terminated=True"
+                )
+            following = json.loads(rows[0][2])
+        else:
+            following = agent.axes.states.flat(next_observation, "next observation").tolist()
+        states, played = agent.axes.states, json.loads(rows[0][3])
+        if action is not None:
+            played = agent.axes.actions.flat(action, "action").tolist()
+        agent.problem.check_transition(
+            step, states.shaped(np.array(json.loads(rows[0][2]))),
+            agent.axes.actions.shaped(np.array(played)), reward,
+            states.shaped(np.array(following)),
+        )  # fmt: skip
+        told = {
+            "reward": float(reward), "next": following, "terminated": bool(terminated),
+            "action": None if action is None else played,
+            "next_info": None if next_info is None else _as_json(next_info),
+        }  # fmt: skip
+        kind: str = self._write(lambda: self._tell(id, told, agent.horizon))
+        if kind == "tell":
+            self._wake.set()
+            if self._where == "here":
+                self._learn()
+        return kind
+
+    def _tell(self, id: int, told: dict[str, Any], horizon: int) -> str:
+        run, several = self.storage.run, self.settings["several"]
+        state, number, step = run("SELECT state, episode, step FROM decisions WHERE id = ?", [id])[
+            0
+        ]
+        if state == CANCELLED:
+            raise ConfigurationError(f"decision {id} was cancelled, so it has no reward")
+        before = run(
+            "SELECT kind, data FROM events WHERE decision = ? AND kind IN ('tell', 'frozen', "
+            "'late', 'extra') ORDER BY seq", [id],
+        )  # fmt: skip
+        if several != "sum" and any(json.loads(data) == told for _, data in before):
+            return "same"
+        if state == EXPIRED:
+            kind = "late"
+        elif several == "sum":
+            kind = "part"
+        elif state == TOLD and several == "first":
+            kind = "extra"
+        elif state == TOLD:
+            raise ConfigurationError(
+                f"decision {id} was told the reward {json.loads(before[0][1])['reward']} and is "
+                f"now told {told['reward']}, or another outcome; several='first' or 'sum' of the "
+                "desk allows a second one"
+            )
+        else:
+            kind = "frozen" if _get(run, "mode") == FROZEN else "tell"
+        self._log(kind, number, id, told)
+        if kind in ("tell", "frozen"):
+            run("UPDATE decisions SET state = ? WHERE id = ?", [TOLD, id])
+        if told["terminated"] or step + 1 == horizon:
+            run("UPDATE episodes SET is_over = 1 WHERE number = ?", [number])
+        return kind
+
+    def cancel(self, id: int) -> None:
+        """State that a decision was never carried out. Its step can be asked for again.
+
+        It must be the last decision of its episode, and without a reward.
+        """
+
+        def work() -> None:
+            run = self.storage.run
+            rows = run("SELECT state, episode, step FROM decisions WHERE id = ?", [id])
+            if not rows:
+                raise ConfigurationError(f"no decision has the id {short_repr(id)}")
+            state, number, _ = rows[0]
+            latest = run("SELECT MAX(id) FROM decisions WHERE episode = ?", [number])[0][0]
+            if state == CANCELLED:
+                return
+            if state != OPEN or latest != id:
+                why = "has a reward" if state != OPEN else "is not the last one of its episode"
+                raise ConfigurationError(f"decision {id} {why}; it cannot be cancelled")
+            run("UPDATE decisions SET state = ? WHERE id = ?", [CANCELLED, id])
+            self._log("cancel", number, id, {})
+
+        self._write(work)
+
+    def forget(self, episode: str) -> int:
+        """Remove the names of an episode and of its decisions. Return how many episodes had it.
+
+        Names are all that a desk knows of a person. What was learned stays, and replays.
+        """
+
+        def work() -> int:
+            run = self.storage.run
+            numbers = [row[0] for row in run("SELECT number FROM episodes WHERE name=?", [episode])]
+            for number in numbers:
+                run("UPDATE episodes SET name = NULL WHERE number = ?", [number])
+                run("UPDATE decisions SET key = NULL WHERE episode = ?", [number])
+            return len(numbers)
+
+        found: int = self._write(work)
+        return found
+
+    # --- safety -----------------------------------------------------------------------------------
+
+    def freeze(self) -> None:
+        """Play the recommended policy, and learn nothing, until `resume`."""
+        self._set_mode(FROZEN)
+
+    def pause_exploring(self) -> None:
+        """Play the recommended policy, and go on learning, until `resume`."""
+        self._set_mode(PAUSED)
+
+    def resume(self) -> None:
+        """End `freeze` or `pause_exploring`."""
+        self._set_mode(LEARNING)
+
+    def promote(self) -> None:
+        """Let the agent decide where the apprentice's rule did, if it was let go."""
+        self._set_mode("promoted")
+
+    def _set_mode(self, mode: str) -> None:
+        def work() -> None:
+            _set(self.storage.run, "mode", mode)
+            self._log("mode", None, None, {"mode": mode})
+
+        if mode in (FROZEN, PAUSED):
+            self._warm(self._reader[0])
+        self._write(work)
+
+    @property
+    def mode(self) -> str:
+        """One of "learning", "paused", "frozen" and "promoted"."""
+        return str(self.storage.read("SELECT value FROM meta WHERE name = 'mode'")[0][0])
+
+    @staticmethod
+    def _warm(agent: Agent) -> None:
+        """Make the recommended plan, so that no `ask` waits for it."""
+        low, _ = agent.axes.low[: agent.axes.n_state], None
+        agent.predict(agent.axes.states.shaped(np.array(low)), np.array([0]))
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def _log(self, kind: str, episode: int | None, decision: int | None, data: Any) -> None:
+        self.storage.run(
+            "INSERT INTO events (kind, episode, decision, data, at) VALUES (?, ?, ?, ?, ?)",
+            [kind, episode, decision, json.dumps(data), self._now()],
+        )
+
+    def _write(self, work: Callable[[], Any]) -> Any:
+        """Run `work` in a transaction, together with that of other threads that wait."""
+        job = _Job(work)
+        with self._queue_lock:
+            self._queue.append(job)
+        with self._write_lock:
+            if not job.is_done:
+                self._commit()
+        if job.error is not None:
+            raise job.error
+        return job.result
+
+    def _commit(self) -> None:
+        """Run all waiting jobs in one transaction. A job checks everything before it writes."""
+        with self._queue_lock:
+            jobs, self._queue = self._queue, []
+        try:
+            with self.storage.transaction():
+                for job in jobs:
+                    try:
+                        job.result = job.work()
+                    except self.storage.errors:
+                        raise
+                    except Exception as error:
+                        job.error = error
+        except BaseException as error:  # of the database, or a signal
+            for job in jobs:
+                job.error = OSError(
+                    f"{self.storage.name}: {error}; nothing was written, so the same call can be "
+                    "made again"
+                )
+                job.error.__cause__ = error
+            if not isinstance(error, self.storage.errors):
+                raise
+        finally:
+            for job in jobs:
+                job.is_done = True
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Learn behind, or follow the one that learns."""
+        while not self._stop:
+            is_busy = False
+            try:
+                if self._where == "behind" and self.storage.lead():
+                    is_busy = self._learn(_BATCH)
+                else:
+                    self._leader = None
+                    self._refresh()
+            except Exception as error:
+                if self._stop:
+                    return
+                self.fault, self._leader = f"learning failed: {error}", None
+            if not is_busy:
+                self._wake.wait(0.1)
+                self._wake.clear()
+
+    def _learn(self, most: int = LATEST) -> bool:
+        """Learn what is in the log, and publish it. Return whether there is more."""
+        with self._learn_lock:
+            if not self.storage.lead():
+                self._refresh()
+                return False
+            if self._leader is None:
+                self._leader = Learner.at(self.storage, LATEST, self._kind, self._apprentice)
+                self._stored_seq = self._leader.seq
+            self._tick()
+            n_done = self._leader.follow(most)
+            if n_done:
+                self.fault = None
+            now = time.monotonic()
+            if self._where == "here":
+                self._reader = self._leader.agent, self._leader.seq
+            elif self._leader.seq > self._reader[1] and now - self._published > self._cost:
+                agent = self._leader.copy_agent()
+                if self.mode in (PAUSED, FROZEN):
+                    self._warm(agent)
+                self._reader, self._published = (agent, self._leader.seq), time.monotonic()
+                self._cost = _SHARE * (self._published - now)
+            if self._leader.seq > self._stored_seq and now - self._stored > _EVERY:
+                self.snapshot()
+            return n_done == most
+
+    def _refresh(self) -> None:
+        """Act with the newest snapshot of the one that learns."""
+        rows = self.storage.read("SELECT MAX(seq) FROM snapshots")
+        if rows[0][0] > self._reader[1]:
+            found = Learner.at(self.storage, LATEST, self._kind, self._apprentice)
+            if self.mode in (PAUSED, FROZEN):
+                self._warm(found.agent)
+            self._reader = found.agent, found.seq
+
+    def snapshot(self) -> None:
+        """Store the agent as it is now, if this desk learns. Restarts replay the log from there."""
+        with self._learn_lock:
+            if self._leader is None or self._leader.seq == self._stored_seq:
+                return
+            began, seq = time.monotonic(), self._leader.seq
+            content, opened = self._leader.content()
+
+            def work() -> None:
+                run = self.storage.run
+                run("DELETE FROM snapshots WHERE seq > 0 AND seq < ?", [self._stored_seq])
+                run(
+                    "INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (seq) DO NOTHING",
+                    [seq, content, opened, self._now()],
+                )
+
+            self._write(work)
+            self._stored_seq, took = seq, time.monotonic() - began
+            self._stored = began + max(0.0, _SHARE * took - _EVERY)
+
+    def _tick(self) -> None:
+        """Log which rewards did not come in time, and close old episodes. At most once a second."""
+        now, wait, age = self._now(), self.settings["reward_wait"], self.settings["close_after"]
+        if now - self._ticked < 1.0:
+            return
+        self._ticked = now
+        if wait is not None:
+            rows = self.storage.read(
+                "SELECT id FROM decisions WHERE state = 'open' AND at < ? ORDER BY id LIMIT 1000",
+                [now - wait],
+            )
+            if rows:
+                self._write(lambda: self._each(self._expire, [row[0] for row in rows]))
+        if age is not None and self._leader is not None and self._leader.open:
+            rows = self.storage.read(
+                "SELECT number FROM episodes WHERE number >= ? AND at < ? ORDER BY number",
+                [min(self._leader.open), now - age],
+            )
+            old = [row[0] for row in rows if row[0] in self._leader.open]
+            if old:
+                self._write(lambda: self._each(self._close_episode, old))
+
+    @staticmethod
+    def _each(work: Callable[[int], None], numbers: list[int]) -> None:
+        for number in numbers:
+            work(number)
+
+    def _expire(self, id: int) -> None:
+        run, default = self.storage.run, self.settings["default_reward"]
+        state, number, step = run("SELECT state, episode, step FROM decisions WHERE id = ?", [id])[
+            0
+        ]
+        if state != OPEN:
+            return
+        parts = [
+            json.loads(row[0])
+            for row in run(
+                "SELECT data FROM events WHERE decision = ? AND kind = 'part' ORDER BY seq", [id]
+            )
+        ]
+        following = run(
+            "SELECT observation FROM decisions WHERE episode = ? AND step = ? AND state <> ? "
+            "ORDER BY id DESC LIMIT 1", [number, step + 1, CANCELLED],
+        )  # fmt: skip
+        run("UPDATE decisions SET state = ? WHERE id = ?", [EXPIRED, id])
+        if parts:
+            told = {**parts[-1], "reward": sum(part["reward"] for part in parts)}
+            self._log("tell", number, id, told)
+        elif default is not None and following:
+            told = {"reward": default, "next": json.loads(following[0][0]), "terminated": False}
+            self._log("tell", number, id, told)
+        else:
+            self._log("missing", number, id, {})
+
+    def _close_episode(self, number: int) -> None:
+        run = self.storage.run
+        run("UPDATE episodes SET is_over = 1 WHERE number = ?", [number])
+        run("UPDATE decisions SET state = 'expired' WHERE episode = ? AND state = 'open'", [number])
+        self._log("close", number, None, {})
+
+    def wait(self, timeout: float = 60.0) -> bool:
+        """Wait until everything told so far is learned and published. Return whether it is."""
+        last, end = self._last_seq(), time.monotonic() + timeout
+        while self._reader[1] < last and time.monotonic() < end:
+            if self._where == "here":
+                self._learn()
+            else:
+                self._cost = 0.0
+                self._wake.set()
+                time.sleep(0.002)
+        return self._reader[1] >= last
+
+    def _last_seq(self) -> int:
+        return int(self.storage.read("SELECT COALESCE(MAX(seq), 0) FROM events")[0][0])
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    @property
+    def agent(self) -> Agent:
+        """The agent that decides. Read it; `tell` is how it learns."""
+        return self._reader[0]
+
+    @property
+    def version(self) -> int:
+        """Number of the last event that the deciding agent has learned."""
+        return self._reader[1]
+
+    def status(self) -> Status:
+        """Return what happens at the desk; `print` shows it readably.
+
+        Returns
+        -------
+        Status
+            A dictionary. "asks", "by": decisions, and who made them. "tells": rewards to learn.
+            "waiting": decisions without one. "not learned": rewards that are logged only.
+            "learned": events that the deciding agent knows. "return": mean of recent episodes, with
+            an interval of 95 %. "explored": share of decisions. "plays": who plays. "alarms": what
+            seems wrong.
+        """
+        return page.status(self)
+
+    def episode(self, name: str) -> dict[str, Any]:
+        """Return what is known of the last episode of this name: its decisions, in order."""
+        rows = self.storage.read(
+            "SELECT number, at, is_over FROM episodes WHERE name = ? ORDER BY number DESC LIMIT 1",
+            [name],
+        )
+        if not rows:
+            raise ConfigurationError(f"{self.storage.name} has no episode {short_repr(name)}")
+        number, at, is_over = rows[0]
+        ids = self.storage.read("SELECT id FROM decisions WHERE episode = ? ORDER BY id", [number])
+        return {
+            "name": name, "number": number, "at": at, "is over": bool(is_over),
+            "decisions": [self.why(row[0]) for row in ids],
+        }  # fmt: skip
+
+    def why(self, id: int) -> dict[str, Any]:
+        """Return what was decided, from what, by whom, with which random number, and what came.
+
+        `again(id)` makes the same decision once more.
+        """
+        rows = self.storage.read(f"SELECT {_COLUMNS}, at, key FROM decisions WHERE id = ?", [id])
+        if not rows:
+            raise ConfigurationError(f"no decision has the id {short_repr(id)}")
+        row = rows[0]
+        name, seed, drawn = self.storage.read(
+            "SELECT name, seed, drawn FROM episodes WHERE number = ?", [row[8]]
+        )[0]
+        play, made = Play(int(seed), json.loads(drawn)), self._decision(row, name)
+        outcomes = self.storage.read(
+            "SELECT seq, kind, data, at FROM events WHERE decision = ? ORDER BY seq", [id]
+        )
+        told = [
+            {"event": seq, "kind": kind, "at": at, **json.loads(data)}
+            for seq, kind, data, at in outcomes
+        ]
+        return {
+            "id": id, "key": row[11], "episode": name, "step": made.step,
+            "observation": json.loads(row[2]), "action": made.action, "by": made.by,
+            "explored": made.explored, "version": made.version, "at": row[10],
+            "limits": None if row[9] is None else json.loads(row[9]),
+            "random": int(play.random_at(made.step)), "played as": play.drawn, "state": row[7],
+            "told": told,
+            "learned": any(one["kind"] == "tell" and one["event"] <= self.version for one in told),
+        }  # fmt: skip
+
+    def again(self, id: int) -> Any:
+        """Return the action that the agent's version of that time decides. It replays the log."""
+        found = self.why(id)
+        past = Learner.at(self.storage, found["version"], self._kind, self._apprentice)
+        past.follow(until=found["version"])
+        seed = self.storage.read(
+            "SELECT seed FROM episodes WHERE number = "
+            "(SELECT episode FROM decisions WHERE id = ?)", [id],
+        )[0][0]  # fmt: skip
+        mode = PAUSED if found["by"] == "recommended" else LEARNING
+        limits = None if found["limits"] is None else json.dumps(found["limits"])
+        return self._act(
+            past.agent, Play(int(seed), found["played as"]), found["step"],
+            json.dumps(found["observation"]), limits, mode,
+        )[0]  # fmt: skip
+
+    def to_log(self, library: str = "polars") -> Any:
+        """Return the learned transitions as a log, for `agent.learn_from` or `evaluate_on`."""
+        rows = self.storage.read(
+            "SELECT d.episode, d.step, d.observation, d.action, e.data FROM events e "
+            "JOIN decisions d ON d.id = e.decision WHERE e.kind = 'tell' "
+            "ORDER BY d.episode, d.step"
+        )
+        told = [json.loads(row[4]) for row in rows]
+        axes = self._reader[0].axes
+
+        def numbers(found: list[Any], n: int) -> Any:
+            return np.array(found, np.float64).reshape(len(rows), n)
+
+        played = [
+            one.get("action") or json.loads(row[3]) for one, row in zip(told, rows, strict=True)
+        ]
+        transitions = Transitions(
+            np.array([row[1] for row in rows], np.int64),
+            numbers([json.loads(row[2]) for row in rows], axes.n_state),
+            numbers(played, axes.n_action),
+            np.array([one["reward"] for one in told], np.float64),
+            numbers([one["next"] for one in told], axes.n_state),
+            np.array([one["terminated"] for one in told], bool),
+        )
+        names = [row[0] for row in rows]
+        return make_log(transitions, names, axes.names, axes.n_state, library)
+
+    def verify(self) -> Verified:
+        """Replay the log from the first snapshot, and compare the result with the last one.
+
+        Raises
+        ------
+        CheckpointError
+            If both differ, in the agent or in its open episodes.
+        """
+        self.snapshot()
+        last = Learner.at(self.storage, LATEST, self._kind, self._apprentice)
+        replayed = Learner.at(self.storage, 0, self._kind, self._apprentice)
+        n_events = replayed.follow(until=last.seq)
+        was, now = last.content(), replayed.content()
+        if was != now:
+            what = "the agent" if was[0] != now[0] else "the open episodes"
+            raise CheckpointError(
+                f"{self.storage.name}: replaying {n_events:,} events gives another state of {what} "
+                f"than the snapshot of event {last.seq:,}"
+            )
+        return Verified(n_events, len(now[0]))
+
+    def __repr__(self) -> str:
+        kind = type(self._reader[0]).__name__
+        return f"Desk({self.storage.name}, {kind}, version {self.version}, {self.mode})"
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Store a snapshot, end learning, and close the database."""
+        self._stop = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._leader is not None:
+            self._leader.follow()
+            self.snapshot()
+        self.storage.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _get(run: Callable[..., Any], name: str) -> str:
+    return str(run("SELECT value FROM meta WHERE name = ?", [name])[0][0])
+
+
+def _set(run: Callable[..., Any], name: str, value: str) -> None:
+    run(
+        "INSERT INTO meta (name, value) VALUES (?, ?) "
+        "ON CONFLICT (name) DO UPDATE SET value = excluded.value", [name, value],
+    )  # fmt: skip
+
+
+def _check_format(name: str, found: dict[str, str]) -> None:
+    if int(found.get("format", tables.FORMAT)) > tables.FORMAT:
+        raise ConfigurationError(
+            f"{name} was written by a newer zooming (format {found['format']}, this one reads "
+            f"{tables.FORMAT}); update zooming"
+        )
+
+
+def _difference(was: Any, now: Any) -> str:
+    """Return the first difference of two descriptions of agents, in words."""
+    if was["agent"] != now["agent"]:
+        return f"{was['agent']}, not {now['agent']}"
+    for name in sorted({*was["options"], *now["options"]}):
+        one, other = (of["options"].get(name) for of in (was, now))
+        if one != other:
+            return f"{name}={short_repr(one)}, not {short_repr(other)}"
+    return "its spaces differ"
+
+
+def _as_json(value: Any) -> Any:
+    """Return arrays, and dicts and tuples of them, as JSON values."""
+    if isinstance(value, Mapping):
+        return {key: _as_json(one) for key, one in value.items()}
+    if isinstance(value, tuple):
+        return [_as_json(one) for one in value]
+    return np.asarray(value).tolist()
+
+
+def _limits(
+    agent: Agent, info: Mapping[str, Any] | None, bounds: Mapping[str, tuple[float, float]] | None
+) -> str | None:
+    """Return the restrictions of an action as JSON: the masks of `info`, or `bounds` by axis."""
+    found = {
+        key: _as_json(info[key])
+        for key in ("action_mask", "action_low", "action_high")
+        if info and info.get(key) is not None
+    }
+    if bounds is not None:
+        if found:
+            raise ConfigurationError("give bounds, or restrictions in info, not both")
+        axes, n = agent.axes, agent.axes.n_state
+        low, high = axes.low[n:].copy(), axes.high[n:].copy()
+        for name, (least, most) in bounds.items():
+            if name not in axes.names[n:]:
+                raise ConfigurationError(
+                    f"bounds has {short_repr(name)}; the axes of the action are {axes.names[n:]}"
+                )
+            i = axes.names[n:].index(name)
+            low[i], high[i] = max(low[i], least), min(high[i], most)
+            if low[i] > high[i]:
+                raise ConfigurationError(f"bounds of {name}: no action lies in ({least}, {most})")
+        found = {
+            key: _as_json(axes.actions.shaped(ends))
+            for key, ends in (("action_low", low), ("action_high", high))
+        }
+    return json.dumps(found) if found else None

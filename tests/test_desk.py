@@ -1,0 +1,497 @@
+"""The desk: what was answered is on disk, and the log replays to the same agent."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+import types
+import warnings
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import zooming
+from helpers import AGENTS, knowledge
+from kills import Shop, attack
+from servers import Server
+from zooming.agents.base import episodes
+from zooming.agents.base.episodes import Episode, episode_seed
+from zooming.app import cli
+from zooming.kernels import IS_JIT_DISABLED
+
+
+def oil():
+    return gym.make("zooming/Oil-v0", noise=0.05)
+
+
+@pytest.fixture(scope="session")
+def server():
+    try:
+        found = Server()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    found.start()
+    yield found
+    found.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request, tmp_path):
+    if request.param == "sqlite":
+        return str(tmp_path / "shop.db")
+    pytest.importorskip("psycopg")
+    name = f"desk{abs(hash(request.node.nodeid)) % 10**9}"
+    return request.getfixturevalue("server").url(name)
+
+
+def desk_at(place, name="AdaptiveQ", **options):
+    kinds = {**AGENTS, "Auto": zooming.Auto}
+    options = {"learner": "here", "durability": "process", **options}
+    return zooming.Desk(kinds[name](oil(), seed=0), place, **options)
+
+
+NAMES = ["AdaptiveQ", "Random"] if IS_JIT_DISABLED else ["AdaptiveQ", "Auto"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_log_replays_to_the_same_bytes_and_a_restart_goes_on(place, name):
+    desk = desk_at(place, name)
+    shop = Shop(desk, seed=1)
+    shop.run(150)
+    desk.verify()
+    desk.snapshot()
+    shop.run(20)
+    opened = desk.ask([0.5], episode="open")
+    desk.wait()
+    before = knowledge(desk.agent)
+    desk.storage.close()  # without a last snapshot, as after a crash
+    again = zooming.Desk.open(place, learner="here", durability="process")
+    assert knowledge(again.agent) == before
+    assert again.ask([0.5], episode="open") == opened
+    shop.desk = again
+    shop.run(50)
+    assert again.verify().n_events > 120
+    last = shop.made[-1]
+    assert np.array_equal(again.again(last.id), last.action)
+    again.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_agent_that_learns_the_log_by_hand_is_the_same(tmp_path, name):
+    desk = desk_at(str(tmp_path / "shop.db"), name)
+    Shop(desk, seed=2, is_late=False).run(120)
+    twin, opened = {**AGENTS, "Auto": zooming.Auto}[name](oil(), seed=0), {}
+    for kind, number, data, step, seen, action, seed, drawn in desk.storage.read(
+        "SELECT e.kind, e.episode, e.data, d.step, d.observation, d.action, p.seed, p.drawn "
+        "FROM events e LEFT JOIN decisions d ON d.id = e.decision "
+        "JOIN episodes p ON p.number = e.episode ORDER BY e.seq"
+    ):
+        if kind == "begin":
+            play = episodes.Play(int(seed), json.loads(drawn))
+            opened[number] = Episode(twin, *episodes.begin(twin, play))
+            assert (number, play.seed) == (opened[number].number, episode_seed(0, number))
+        else:
+            told, episode = json.loads(data), opened[number]
+            assert episode.step == step
+            action = np.array(json.loads(action))
+            played = episode.act(np.array(json.loads(seen)))
+            assert name == "Auto" or np.array_equal(played, action)  # Auto: its plan was older
+            episode.update(told["reward"], told["next"], told["terminated"], action=action)
+    assert knowledge(desk.agent) == knowledge(twin)
+    desk.close()
+
+
+def test_the_same_question_has_the_same_answer(place):
+    desk = desk_at(place)
+    one = desk.ask([0.3], episode="a")
+    assert desk.ask([0.3], episode="a") == one == desk.ask([0.3], episode="a", step=0)
+    named = desk.ask([0.4], episode="a", id="order-7")
+    assert named.step == 1
+    desk.tell(one.id, 0.5, [0.4])
+    desk.tell(named.id, 0.25, [0.3])
+    assert desk.ask([0.4], episode="a", id="order-7") == named
+    assert desk.ask([0.3], episode="a").step == 2
+    assert desk.ask([0.3], episode="a", step=3).step == 3
+    for options, message in (
+        ({"id": "order-7"}, "id 'order-7' was decided for the observation .* of the episode 'a'"),
+        ({"step": 1}, "step 1 of 'a' was decided for the observation"),
+        ({"step": 4.5}, "next decision of the episode 'a' is for step 4"),
+    ):
+        with pytest.raises(zooming.ConfigurationError, match=message):
+            desk.ask([0.9], episode="a", **options)
+    assert desk.ask([0.9], episode="a").step == 4
+    with pytest.raises(zooming.ConfigurationError, match="all 5 steps of the episode 'a' are"):
+        desk.ask([0.1], episode="a")
+    found = desk.episode("a")
+    assert [one["step"] for one in found["decisions"]] == [0, 1, 2, 3, 4]
+    desk.close()
+
+
+def test_bad_input_gets_a_sentence_and_changes_nothing(place):
+    desk = desk_at(place)
+    d = desk.ask([0.3], episode="a")
+    desk.tell(d.id, 0.5, [0.4])
+    assert desk.tell(d.id, 0.5, [0.4]) == "same"
+    e = desk.ask([0.4], episode="a")
+    before, n = knowledge(desk.agent), desk._last_seq()
+    for call, error, message in (
+        (lambda: desk.tell(99, 0.5, [0.4]), "Configuration", "has the id 99; ids come from ask"),
+        (
+            lambda: desk.tell(d.id, 0.6, [0.4]),
+            "Configuration",
+            "was told the reward 0.5 and is now",
+        ),
+        (lambda: desk.tell(e.id, 7.0, [0.4]), "Transition", r"reward 7.0 is outside the reward"),
+        (lambda: desk.tell(e.id, np.nan, [0.4]), "Transition", r"reward nan"),
+        (lambda: desk.tell(e.id, 0.5), "Transition", r"next_observation is missing"),
+        (lambda: desk.tell(e.id, 0.5, [9.0]), "Transition", r"next state\[0\] = 9"),
+        (lambda: desk.tell(e.id, 0.5, [0.4], action=[3.0]), "Transition", r"action\[0\] = 3"),
+        (lambda: desk.ask([9.0], episode="b"), "Transition", r"state\[0\] = 9"),
+        (lambda: desk.ask([0.3], episode=""), "Configuration", "give a name"),
+        (lambda: desk.ask([0.3], "b", bounds={"price": (0, 1)}), "Configuration", "bounds has"),
+        (lambda: desk.ask([0.3], "b", bounds={"action[0]": (2, 3)}), "Configuration", "no action"),
+        (lambda: desk.why(77), "Configuration", "no decision has the id 77"),
+        (lambda: desk.episode("b"), "Configuration", "has no episode 'b'"),
+        (lambda: desk.cancel(d.id), "Configuration", "has a reward; it cannot be cancelled"),
+    ):
+        with pytest.raises(getattr(zooming, f"{error}Error"), match=message):
+            call()
+    assert (knowledge(desk.agent), desk._last_seq()) == (before, n)
+    desk.verify()
+    desk.close()
+
+
+def test_another_agent_a_newer_database_and_no_database_are_refused(place):
+    desk_at(place).close()
+    with pytest.raises(
+        zooming.ConfigurationError, match="has another agent: AdaptiveQ, not Random"
+    ):
+        desk_at(place, "Random")
+    with pytest.raises(zooming.ConfigurationError, match=r"another agent: seed=0, not 5\. Make"):
+        zooming.Desk(zooming.AdaptiveQ(oil(), seed=5), place)
+    desk = desk_at(place)
+    with desk.storage.transaction():
+        desk.storage.run("UPDATE meta SET value = '9' WHERE name = 'format'")
+    desk.close()
+    with pytest.raises(zooming.ConfigurationError, match=r"written by a newer zooming .format 9"):
+        zooming.Desk.open(place)
+    with pytest.raises(zooming.ConfigurationError, match=r"does not exist; zooming\.Desk"):
+        zooming.Desk.open("nowhere.db")
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("a shopping list, longer than the header of a database. " * 9)
+    with pytest.raises(zooming.ConfigurationError, match="is not a desk's database"):
+        zooming.Desk.open(path)
+
+
+def test_options_of_a_desk_are_checked(tmp_path):
+    for options, message in (
+        ({"reward_wait": "soon"}, "reward_wait='soon': give seconds, or text"),
+        ({"default_reward": 0.0}, "default_reward requires reward_wait"),
+        ({"several": "sum"}, "several='sum' requires reward_wait"),
+        ({"several": "mean"}, "several='mean'"),
+        ({"durability": "none"}, "durability='none': choose 'power'"),
+        ({"learner": "there"}, "learner='there'"),
+        ({"wait": 3}, "no option 'wait'"),
+    ):
+        with pytest.raises(zooming.ConfigurationError, match=message):
+            desk_at(str(tmp_path / "shop.db"), **options)
+
+
+def pass_time(desk, seconds):
+    """Let the desk's clock go on."""
+    desk._began += seconds
+    desk._learn()
+
+
+def test_rewards_that_come_late_are_logged_and_those_that_are_missing_have_a_default(place):
+    desk = desk_at(place, reward_wait="2d", default_reward=0.25)
+    one, two = desk.ask([0.3], episode="a"), desk.ask([0.4], episode="a")
+    pass_time(desk, 3 * 86400)
+    assert desk.tell(one.id, 0.9, [0.4]) == "late"
+    assert desk.tell(one.id, 0.9, [0.4]) == "same"
+    assert [told["kind"] for told in desk.why(one.id)["told"]] == ["tell", "late"]
+    assert desk.why(one.id)["told"][0]["reward"] == 0.25
+    assert desk.why(two.id)["state"] == "expired"  # nobody knows what came after it
+    assert [told["kind"] for told in desk.why(two.id)["told"]] == ["missing"]
+    assert len(desk.to_log()) == 1
+    desk.verify()
+    desk.close()
+
+
+def test_several_rewards_are_summed_or_the_first_counts(tmp_path):
+    desk = desk_at(str(tmp_path / "sum.db"), reward_wait=60, several="sum")
+    d = desk.ask([0.3], episode="a")
+    for reward in (0.25, 0.5):
+        assert desk.tell(d.id, reward, [0.4]) == "part"
+    assert desk.agent.n_episodes == 0
+    pass_time(desk, 61)
+    assert desk.agent.n_episodes == 1
+    assert desk.why(d.id)["told"][-1]["reward"] == 0.75
+    desk.verify()
+    desk.close()
+    desk = desk_at(str(tmp_path / "first.db"), several="first")
+    d = desk.ask([0.3], episode="a")
+    assert [desk.tell(d.id, reward, [0.4]) for reward in (0.5, 0.75)] == ["tell", "extra"]
+    assert desk.agent.n_episodes == 1
+    desk.close()
+
+
+def test_old_episodes_are_closed_and_their_returns_do_not_count(place):
+    desk = desk_at(place, close_after="30d")
+    one, two = desk.ask([0.3], episode="a"), desk.ask([0.4], episode="a")
+    desk.tell(two.id, 0.5, [0.5])
+    pass_time(desk, 31 * 86400)
+    assert desk.episode("a")["is over"]
+    assert desk.tell(one.id, 0.5, [0.4]) == "late"
+    assert desk.ask([0.3], episode="a").step == 0
+    assert desk.wait()
+    assert desk._leader.open.keys() == {1}
+    desk.verify()
+    desk.close()
+
+
+def test_a_clock_that_is_set_changes_nothing(tmp_path, monkeypatch):
+    desk = desk_at(str(tmp_path / "shop.db"), reward_wait="1h")
+    d = desk.ask([0.3], episode="a")
+    for jump in (10**8, -(10**8)):
+        now = time.time() + jump
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        desk._ticked = -1e9
+        desk._learn()
+    assert desk.tell(d.id, 0.5, [0.4]) == "tell"
+    desk.close()
+
+
+def test_rewards_in_any_order_end_the_episode_once(place):
+    desk = desk_at(place)
+    made = [desk.ask([0.1 * step], episode="a") for step in range(5)]
+    for step in (4, 2, 0, 3):
+        desk.tell(made[step].id, 0.5, [0.1 * step + 0.1])
+    assert desk._leader.open[0].n_steps == 4
+    desk.tell(made[1].id, 0.5, [0.2])
+    assert not desk._leader.open
+    assert desk.ask([0.0], episode="a").step == 0  # the next episode of this name
+    desk.verify()
+    desk.close()
+
+
+def test_a_decision_that_was_not_carried_out_is_asked_for_again(place):
+    desk = desk_at(place)
+    d = desk.ask([0.3], episode="a", id="x")
+    desk.cancel(d.id)
+    desk.cancel(d.id)
+    with pytest.raises(zooming.ConfigurationError, match="was cancelled, so it has no reward"):
+        desk.tell(d.id, 0.5, [0.4])
+    with pytest.raises(zooming.ConfigurationError, match="was cancelled; ask with another id"):
+        desk.ask([0.3], episode="a", id="x")
+    e = desk.ask([0.35], episode="a")
+    assert (e.step, e.id) == (0, d.id + 1)
+    desk.tell(e.id, 0.5, [0.4])
+    assert desk.agent.n_episodes == 1
+    desk.verify()
+    desk.close()
+
+
+def test_the_action_that_was_played_is_learned(place):
+    desk = desk_at(place)
+    for k in range(20):
+        d = desk.ask([0.5], episode=f"e{k}")
+        desk.tell(d.id, 0.5, [0.5], action=[0.9])
+    assert desk.agent.visits(0, [0.5], [0.9]) > desk.agent.visits(0, [0.5], [0.1])
+    assert desk.to_log()["action_0"].to_list() == [0.9] * 20
+    desk.verify()
+    desk.close()
+
+
+def test_bounds_freezing_pausing_and_forgetting(place):
+    desk = desk_at(place)
+    shop = Shop(desk, seed=0)
+    shop.run(100)
+    for k in range(30):
+        d = desk.ask([0.5], episode=f"b{k}", bounds={"action[0]": (0.875, 0.9375)})
+        assert 0.875 <= d.action[0] <= 0.9375
+    desk.freeze()
+    before = knowledge(desk.agent)
+    d = desk.ask([0.3], episode="frozen")
+    assert (d.by, d.explored) == ("recommended", False)
+    assert np.array_equal(d.action, desk.agent.predict([0.3])[0])
+    assert desk.tell(d.id, 0.5, [0.4]) == "frozen"
+    assert knowledge(desk.agent) == before
+    desk.pause_exploring()
+    d = desk.ask([0.3], episode="paused")
+    assert (d.by, desk.tell(d.id, 0.5, [0.4])) == ("recommended", "tell")
+    assert knowledge(desk.agent) != before
+    desk.resume()
+    assert desk.ask([0.3], episode="c").by == "agent"
+    desk.ask([0.4], episode="c", id="a name")
+    assert desk.forget("c") == 1
+    assert desk.forget("c") == 0
+    with pytest.raises(zooming.ConfigurationError, match="has no episode 'c'"):
+        desk.episode("c")
+    desk.verify()
+    desk.close()
+
+
+def test_a_rule_decides_if_the_agent_fails(tmp_path, monkeypatch):
+    desk = desk_at(str(tmp_path / "shop.db"), fallback=lambda step, state: [0.25])
+
+    def fail(*arguments):
+        raise MemoryError("a fault of the agent's own")
+
+    monkeypatch.setattr(desk.agent, "act_play", fail)
+    d = desk.ask([0.3], episode="a")
+    assert (d.by, d.action.tolist()) == ("fallback", [0.25])
+    assert "a fault of the agent's own" in desk.fault
+    desk.tell(d.id, 0.5, [0.4])
+    monkeypatch.undo()
+    assert desk.ask([0.4], episode="a").by == "agent"
+    desk.verify()
+    desk.close()
+
+
+def test_an_apprentice_learns_beside_a_rule_and_says_when_it_is_better(tmp_path):
+    rule = lambda step, state: [0.0]  # noqa: E731
+    desk = desk_at(str(tmp_path / "shop.db"), apprentice=rule)
+    shop, guide = Shop(desk, seed=0), None
+    for _ in range(60):
+        shop.run(100)
+        guide = desk.agent.guide
+        if not guide.is_open:
+            break
+    by = [d.by for d in shop.made]
+    assert set(by[:1000]) == {"rule"}
+    assert "agent" in by
+    assert not guide.is_open
+    assert "let go" in desk.status()["apprentice"]
+    assert desk.ask([0.3], episode="next").by == "rule"  # it decides until it is told not to
+    desk.promote()
+    assert desk.ask([0.3], episode="other").by == "agent"
+    desk.verify()
+    desk.close()
+    with zooming.Desk.open(str(tmp_path / "shop.db"), learner="here", apprentice=rule) as again:
+        assert again.agent.guide.words() == guide.words()
+
+
+def test_a_full_disk_loses_nothing(tmp_path):
+    desk = desk_at(str(tmp_path / "shop.db"))
+    shop = Shop(desk, seed=0)
+    shop.run(30)
+    open_one = desk.ask([0.5], episode="open")
+    most = desk.storage.run("PRAGMA page_count")[0][0]
+    desk.storage.run(f"PRAGMA max_page_count={most}")
+    with pytest.raises(OSError, match="full; nothing was written, so the same call can be made"):
+        [desk.ask([0.3], episode=f"long name {k}" * 20) for k in range(2000)]
+    n = desk.storage.read("SELECT COUNT(*) FROM decisions")[0][0]
+    desk.storage.run("PRAGMA max_page_count=1000000")
+    assert desk.ask([0.5], episode="open") == open_one
+    assert desk.storage.read("SELECT COUNT(*) FROM decisions")[0][0] == n
+    desk.tell(open_one.id, 0.5, [0.5])
+    desk.verify()
+    desk.close()
+
+
+def test_threads_ask_and_tell_while_one_learns_behind(place):
+    desk = desk_at(place, NAMES[-1], learner="behind")
+    shops = [Shop(desk, seed=k) for k in range(8)]
+    threads = [threading.Thread(target=shop.run, args=(60,)) for shop in shops]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert desk.wait()
+    assert desk.fault is None
+    assert desk._leader.failures == []
+    ids = [d.id for shop in shops for d in shop.made]
+    assert len(set(ids)) == len(ids)
+    desk.verify()
+    desk.close()
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_no_kill_loses_an_answer(place):
+    lost, n_events = attack(place, kills=12, askers=3, learners=2, seed=0)
+    assert lost == []
+    assert n_events > 100
+
+
+# --- seen -----------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_and_writes_a_page(tmp_path, capsys):
+    path = tmp_path / "shop.db"
+    with desk_at(str(path), reward_wait="1h", default_reward=0.5) as desk:
+        Shop(desk, seed=0, name="<script>alert(1)</script>").run(400)
+        desk.ask([0.5], episode="open")
+    cli.main(["desk", str(path), "--verify"])
+    printed = capsys.readouterr().out
+    for words in ("asks: ", "tells: ", "waiting: ", "return: ", "verified: ", "shop.html"):
+        assert words in printed
+    page = path.with_suffix(".html").read_text()
+    assert "<svg" in page
+    assert "<script" not in page
+    with pytest.raises(SystemExit):
+        cli.main(["desk", str(tmp_path / "none.db")])
+    assert "does not exist" in capsys.readouterr().err
+
+
+def test_alarms_are_raised_if_returns_fall_or_rewards_are_missing(tmp_path):
+    desk = desk_at(str(tmp_path / "shop.db"), reward_wait="1h")
+    for k in range(120):
+        d = desk.ask([0.5], episode=f"e{k}")
+        if k < 105:
+            reward = (0.9 if k < 80 else 0.1) + 0.01 * (k % 3)
+            desk.tell(d.id, reward, terminated=True)
+    assert [one for one in desk.status()["alarms"] if "returns fall" in one]
+    pass_time(desk, 7200)
+    assert any("15 rewards were missing or late" in one for one in desk.status()["alarms"])
+    desk.close()
+
+
+EXAMPLES = Path(__file__).parent.parent / "examples" / "desk"
+
+
+def test_the_service_asks_and_tells_over_http(tmp_path, monkeypatch):
+    pytest.importorskip("fastapi")
+    pytest.importorskip("httpx")
+    monkeypatch.setenv("DESK", str(tmp_path / "shop.db"))
+    code = (EXAMPLES / "service.py").read_text()
+    assert len(code.splitlines()) <= 45
+    module = types.ModuleType("service")
+    monkeypatch.setitem(sys.modules, "service", module)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from fastapi.testclient import TestClient
+
+        exec(compile(code, "service.py", "exec"), vars(module))
+        client = TestClient(module.app)
+    question = {"episode": "store-17", "observation": [5.0]}
+    made = client.post("/ask", json=question).json()
+    assert made == client.post("/ask", json=question).json()
+    outcome = {"reward": 3.0, "next_observation": [4.0]}
+    assert client.post(f"/tell/{made['id']}", json=outcome).json() == {"kind": "tell"}
+    refused = client.post("/tell/99", json=outcome)
+    assert (refused.status_code, "ids come from ask" in refused.json()["detail"]) == (422, True)
+    module.desk.close()
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_an_exported_policy_is_a_model_of_mlflow(tmp_path):
+    pytest.importorskip("mlflow")
+    path = EXAMPLES / "mlflow_policy.py"
+    assert len(path.read_text().splitlines()) <= 45
+    done = subprocess.run(
+        [sys.executable, str(path), str(tmp_path / "model")], capture_output=True, text=True,
+        cwd=tmp_path, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    exported, own = re.fullmatch(r"\[\(([\d.]+),\)\] \[([\d.]+)\]", done.stdout.strip()).groups()
+    assert exported == own
