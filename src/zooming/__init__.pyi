@@ -21,6 +21,7 @@ from zooming.agents.tables.tree_q import TreeQ as TreeQ
 from zooming.agents.training.many import learn_many as learn_many
 from zooming.analysis.audit import audit as audit
 from zooming.analysis.evaluate import evaluate as evaluate
+from zooming.analysis.plan import plan as plan
 from zooming.analysis.solve import solve as solve
 from zooming.desk.desk import Desk as Desk
 from zooming.envs.declared import compiled_env as compiled_env

@@ -48,6 +48,10 @@ COMMANDS = {
         "lab.study.run_command:tune",
         "Tune the bonus, or another numeric option, and evaluate the best value on fresh seeds.",
     ),
+    "plan": Command(
+        "app.plan_command:plan_records",
+        "Plan with the equations of an environment and records of its noise, and write one page.",
+    ),
     "leaderboard": Command(
         "lab.leaderboard:leaderboard", "Compare agents on many problems, and write one table."
     ),

@@ -295,6 +295,29 @@ class DeclaredEnv(CompiledEnv):
         return self._laws[step % len(self._laws)]
 
 
+def with_records(env: CompiledEnv, records: Records) -> DeclaredEnv:
+    """Return an environment with the same dynamics, whose noise is that of the records."""
+    if isinstance(env, DeclaredEnv):
+        return env.with_records(records)
+    if env.given is None or env.start_kind == starts.FUNCTION:
+        raise ConfigurationError(
+            f"{env.name} cannot take records: its dynamics draw with rng, or its start is a "
+            "function. Write zooming.compiled_env(dynamics, ..., outcomes=records)"
+        )
+    law = env.start_law
+    found = DeclaredEnv(
+        env.given, env.observation_space, env.action_space, env.horizon, outcomes=records,
+        start=(law.states, law.weights) if len(law.states) else "uniform", params=env.params,
+        reward_range=None, name=env.name, render_mode=None,
+    )  # fmt: skip
+    if found.n_noise != env.n_noise:
+        raise ConfigurationError(
+            f"{env.name} takes noise of {env.n_noise} numbers, but the records have "
+            f"{found.n_noise} columns; name as many with noise="
+        )
+    return found
+
+
 def _pack_laws(laws: list[Outcomes], first: int) -> Floats:
     """Return what `_draw_law` reads: (place, number) of each law, then weights and values of each.
 

@@ -1,0 +1,614 @@
+"""Plan with equations and records, and say from the records alone how good the plan is.
+
+The plan is the best policy for the law of the records, see `agents.resolver.grid_policy`. Three
+numbers judge it. Let the n complete episodes of the records be cut into folds, let p_-f be the plan
+without the episodes of fold f, and R(p, e) the return of p on the recorded noise of episode e:
+
+    out of sample    mean of R(p_-f(e), e), with the t interval over the episodes e,
+    in sample        mean of R(p, e): too good, because p has seen e; the difference is optimism,
+    bound            mean of max_p R(p, e), each episode known in advance: nobody earns more.
+
+Episodes are played whole, so the first two are honest for noise that is dependent in time, too.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents.auto.auto import Auto
+from zooming.agents.base.policy import Policy
+from zooming.agents.resolver.grid_policy import MOST_AXES, GridPolicy
+from zooming.agents.resolver.resolver import Resolver, episode_scores
+from zooming.analysis.evaluate import as_policy
+from zooming.analysis.intervals import Interval, mean_interval
+from zooming.envs.compiled import CompiledEnv, find_compiled
+from zooming.envs.declared import DeclaredEnv
+from zooming.envs.records import Records, rank
+from zooming.envs.state_grid import bad_transition
+from zooming.errors import ConfigurationError
+from zooming.kernels.loop.jit import call_in_thread
+from zooming.kernels.solve.policies import advance
+from zooming.progress import progress
+from zooming.validation import Floats, check_float, check_int, count_noun, short_repr
+
+FEW = 30  # episodes below which a plan is doubted
+MOST_BOUND = 200  # episodes for the perfect-information bound
+MOST_STARTS = 64  # start states that are played one by one
+LEARNED_EPISODES = 2000  # that Auto learns if the states have too many axes for a grid
+DOUBT = 3.3  # standard errors beyond which something is said to depend
+Choose = Callable[[int, Floats], Floats]
+
+
+@dataclass(frozen=True)
+class PlanValue(Interval):
+    """The value of a plan out of sample, with its 95 % interval; see `zooming.plan`.
+
+    It can be called: `plan.value(step, observation)` is V of the plan in one state.
+
+    Attributes
+    ----------
+    mean, low, high
+        Mean return over recorded episodes that the plan had not seen, and its interval.
+    in_sample
+        The same for episodes that it has seen: too good.
+    bound
+        Mean of the best return of each episode, known in advance: nobody earns more.
+    """
+
+    in_sample: float = math.nan
+    bound: float = math.nan
+    _agent: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def optimism(self) -> float:
+        """How much better the plan looks on the records that made it."""
+        return self.in_sample - self.mean
+
+    def __call__(self, step: int, observation: Any) -> float:
+        return float(self._agent.value(step, observation))
+
+    def __float__(self) -> float:
+        return self.mean
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A plan against a rule on the same recorded episodes; see `Plan.compare`.
+
+    Attributes
+    ----------
+    difference : Interval
+        Mean of (plan - rule) over the episodes, the plan out of sample, with its 95 % interval.
+    plan, rule : float
+        Mean returns of both.
+    worst : list of (int, float)
+        The episodes on which the plan lost most against the rule, with the differences.
+    """
+
+    difference: Interval
+    plan: float
+    rule: float
+    worst: list[tuple[int, float]]
+
+    def __str__(self) -> str:
+        one = self.difference
+        worst = ", ".join(f"{k} ({x:.4g})" for k, x in self.worst[:3])
+        verdict = (
+            "the plan is better" if one.low > 0
+            else "the rule is better" if one.high < 0
+            else "no difference is certain"
+        )  # fmt: skip
+        return (
+            f"plan {self.plan:.4g}, rule {self.rule:.4g}: difference {one.mean:.4g} (95 % interval "
+            f"{one.low:.4g} to {one.high:.4g}), {verdict}. Worst episodes of the plan: "
+            f"{worst or 'none'}"
+        )
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a plan earns if something else is true; see `Plan.sensitivity`.
+
+    Attributes
+    ----------
+    what : str
+        What is true.
+    value : float
+        Mean return of the plan then; NaN if it cannot be played.
+    replanned : float
+        Mean return of a plan made for it.
+    note : str
+        More about it.
+    """
+
+    what: str
+    value: float
+    replanned: float
+    note: str = ""
+
+    def __str__(self) -> str:
+        note = f"; {self.note}" if self.note else ""
+        return f"{self.what}: {self.value:.4g}, replanned {self.replanned:.4g}{note}"
+
+
+class Plan:
+    """A plan made of equations and records, returned by `zooming.plan`.
+
+    Attributes
+    ----------
+    value : PlanValue
+        Its value out of sample, with interval, in-sample value and bound. Called with a step and an
+        observation, it returns V.
+    warnings : list of str
+        What seems wrong with the records.
+    agent : Resolver or Auto
+        The agent that plays the plan. It goes on learning where it is used.
+    returns : array
+        Return of each complete episode of the records, out of sample.
+    """
+
+    def __init__(self, env: DeclaredEnv, agent: Any, folds: int, advance: Any) -> None:
+        assert env.records is not None
+        self.env, self.agent, self.records = env, agent, env.records
+        self.horizon, self.env_name, self.axes = agent.horizon, agent.env_name, agent.axes
+        self._traces = self.records.traces(self.horizon)
+        self._starts = _starts(env, len(self._traces))
+        self._folds = np.random.default_rng(0).permutation(len(self._traces)) % folds
+        self.returns = np.empty(len(self._traces))
+        complete = ~np.isnan(self.records.cut(self.horizon)[0]).any(axis=(1, 2))
+        numbers = np.flatnonzero(complete)
+        for fold in range(folds):
+            left_out = self._folds == fold
+            keep = np.ones(len(complete), bool)
+            keep[numbers[left_out]] = False
+            choose = self._make(self.records.take(keep, self.horizon))
+            self.returns[left_out] = self._play(choose, left_out)
+            advance(1)
+        everything = np.ones(len(self._traces), bool)
+        own = self._play(self._choice_of(self.agent), everything)
+        interval = mean_interval(self.returns)
+        bound = self._bound()
+        advance(1)
+        self.value = PlanValue(
+            interval.mean, interval.low, interval.high, 0.95, float(own.mean()), bound, agent
+        )
+        self.warnings = _doubts(self.records, self.horizon)
+
+    # --- how good ---------------------------------------------------------------------------------
+
+    def compare(self, rule: Any) -> Comparison:
+        """Compare with a rule on the same recorded episodes, the plan out of sample.
+
+        Parameters
+        ----------
+        rule : function, Plan or agent
+            A function `rule(step, observation)` that returns an action, another plan of the same
+            records, or an agent.
+
+        Returns
+        -------
+        Comparison
+            Difference with its interval, both means, and the episodes on which the plan lost most.
+        """
+        is_paired = isinstance(rule, Plan) and np.array_equal(rule._traces, self._traces)
+        everything = np.ones(len(self._traces), bool)
+        theirs = rule.returns if is_paired else self._play(self._choice_of(rule), everything)
+        away = self.returns - theirs
+        order = np.argsort(away, kind="stable")
+        worst = [(int(k), float(away[k])) for k in order[:5] if away[k] < 0]
+        return Comparison(
+            mean_interval(away), float(self.returns.mean()), float(theirs.mean()), worst
+        )
+
+    def needs(self, gain: float) -> int:
+        """Return about how many more episodes of records shrink the loss by noise to `gain`.
+
+        The loss of a plan from n episodes is taken as c / n. Plans from a quarter of the episodes
+        are valued on the others, and c follows from the difference to `value`.
+
+        Parameters
+        ----------
+        gain : float
+            Loss to accept, in units of the return.
+
+        Returns
+        -------
+        int
+            Number of episodes; 0 if the loss seems smaller already.
+        """
+        check_float(gain, "gain", 1e-300, math.inf)
+        n, quarter = len(self._traces), np.random.default_rng(1).permutation(len(self._traces)) % 4
+        found = np.empty(n)
+        numbers = np.flatnonzero(~np.isnan(self.records.cut(self.horizon)[0]).any(axis=(1, 2)))
+        totals, counts = np.zeros(n), np.zeros(n)
+        for part in range(4):
+            choose = self._make(self.records.take(numbers[quarter == part], self.horizon))
+            rest = quarter != part
+            totals[rest] += self._play(choose, rest)
+            counts[rest] += 1
+        found = totals / counts
+        n_quarter, n_own = n / 4, n * (1 - 1 / (self._folds.max() + 1))
+        loss = max(0.0, float(self.returns.mean() - found.mean()))
+        slope = loss / (1 / n_quarter - 1 / n_own)
+        return max(0, math.ceil(slope / gain - n))
+
+    def sensitivity(self, params: Mapping[str, int] | None = None) -> list[Change]:
+        """Return what the plan earns if the noise or the numbers of the dynamics are others.
+
+        The noise is 10 % smaller or larger; the last third of the records is the truth; each
+        named parameter is 10 % smaller or larger.
+
+        Parameters
+        ----------
+        params : dict, optional
+            {name: index in params} of the numbers to change.
+
+        Returns
+        -------
+        list of Change
+            One per change. Print them.
+        """
+        found = []
+        everything = np.ones(len(self._traces), bool)
+        choose = self._choice_of(self.agent)
+        for factor in (0.9, 1.1):
+            other, name = self.records.scaled(factor), ", ".join(self.records.names)
+            what = f"{name} {abs(factor - 1):.0%} {'larger' if factor > 1 else 'smaller'}"
+            found.append(
+                self._change(what, choose, other.traces(self.horizon), other, everything, self.env)
+            )
+        n = len(self._traces)
+        last = np.arange(n) >= n - n // 3
+        if last.sum() >= 2 and (~last).sum() >= 2:
+            early = self._make(self._some(~last))
+            late = self._play(early, last)
+            again = self._play(self._make(self._some(last)), last)
+            away = _drift(self._traces, int(last.sum()))
+            found.append(
+                Change(
+                    "the last third is the truth, planned on the others", float(late.mean()),
+                    float(again.mean()),
+                    f"the noise of the last third differs by {away:.1f} standard errors"
+                    + (", so its law seems to change" if away > DOUBT else ""),
+                )
+            )  # fmt: skip
+        for name, index in (params or {}).items():
+            for factor in (0.9, 1.1):
+                model = self.env.with_param(check_int(index, f"params[{name!r}]", 0), factor)
+                what = f"{name} {abs(factor - 1):.0%} {'larger' if factor > 1 else 'smaller'}"
+                found.append(
+                    self._change(what, choose, self._traces, self.records, everything, model)
+                )
+        return found
+
+    def _change(
+        self,
+        what: str,
+        choose: Choose,
+        traces: Floats,
+        records: Records,
+        mask: NDArray[np.bool_],
+        model: DeclaredEnv,
+    ) -> Change:
+        try:
+            value = float(play_traces(model, traces, self._starts, choose).mean())
+            again = self._make(records, model)
+            replanned = float(play_traces(model, traces, self._starts, again).mean())
+        except ConfigurationError as error:
+            return Change(what, math.nan, math.nan, str(error))
+        return Change(what, value, replanned)
+
+    def _some(self, mask: NDArray[np.bool_]) -> Records:
+        """Return the records of some complete episodes."""
+        complete = ~np.isnan(self.records.cut(self.horizon)[0]).any(axis=(1, 2))
+        return self.records.take(np.flatnonzero(complete)[mask], self.horizon)
+
+    def _make(self, records: Records, model: DeclaredEnv | None = None) -> Choose:
+        """Return the actions of a plan for other records, made as this one."""
+        model = model or self.env
+        if isinstance(self.agent, Auto):
+            return self._choice_of(_learn(model.with_records(records)))
+        policy = GridPolicy.of(model, self.horizon, self.agent.plan.resolution)
+        policy.solve(model, records.laws(self.horizon))
+        return lambda step, states: policy.actions(np.full(len(states), step), states)
+
+    def _choice_of(self, policy: Any) -> Choose:
+        """Return the actions of a function, a plan or an agent."""
+        inner = policy.agent if isinstance(policy, Plan) else policy
+        asked, _ = as_policy(inner, self.env, None)
+        env = self.env
+
+        def choose(step: int, states: Floats) -> Floats:
+            steps = np.full(len(states), step)
+            return env.actions(asked.predict(env.observations(states), steps)[0])
+
+        return choose
+
+    def _play(self, choose: Choose, mask: NDArray[np.bool_]) -> Floats:
+        starts = [states[mask] for states in self._starts]
+        return play_traces(self.env, self._traces[mask], starts, choose)
+
+    def _bound(self) -> float:
+        """Return the mean over episodes of the best return with the episode known in advance."""
+        env = self.env
+        if env.state_box.shape[0] > MOST_AXES or env.action_box.shape[0] > MOST_AXES:
+            return math.nan
+        n = min(len(self._traces), MOST_BOUND)
+        chosen = np.unique(np.linspace(0, len(self._traces) - 1, n).astype(int))
+        policy = GridPolicy.of(env, self.horizon, self.agent.plan.resolution)
+        grid = policy.grid(env, [(trace[None], np.ones(1)) for trace in self._traces[0]])
+        best, total = policy.best, 0.0
+        for k in chosen:
+            grid.outcomes = [(row[None], np.ones(1)) for row in self._traces[k]]
+            best = call_in_thread(partial(grid.solve, best))
+            total += float(np.mean([grid.value(0, states[k]) for states in self._starts]))
+        return total / len(chosen)
+
+    # --- the policy -------------------------------------------------------------------------------
+
+    def predict(self, observation: Any, state: Any = None, *args: Any, **options: Any) -> Any:
+        """Return (action, next step), see `Agent.predict`."""
+        return self.agent.predict(observation, state, *args, **options)
+
+    def policy(self) -> Policy:
+        """Return a function that plays the plan and keeps the step, see `Agent.policy`."""
+        found: Policy = self.agent.policy()
+        return found
+
+    def q_value(self, step: int, observation: Any, action: Any) -> float:
+        """Return Q of an action now, with the plan from the next step on."""
+        return float(self.agent.q_value(step, observation, action))
+
+    def explain(self, *args: Any, **options: Any) -> Any:
+        """Return the plan as rules, see `zooming.explain`."""
+        return self.agent.explain(*args, **options)
+
+    def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write the plan as Python, JSON, C or SQL, see `Agent.export`."""
+        found: Path = self.agent.export(path, **options)
+        return found
+
+    def show(self, path: str | os.PathLike[str] = "plan.html", **options: Any) -> Path:
+        """Write an HTML page on which a person moves the state, see `Agent.show`."""
+        found: Path = self.agent.show(path, **options)
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the agent that plays the plan. `zooming.load` reads it, and it goes on learning."""
+        self.agent.save(path)
+
+    def __str__(self) -> str:
+        v = self.value
+        lines = [
+            f"plan for {self.env_name}: {count_noun(len(self._traces), 'complete episode')} of "
+            f"{self.horizon} steps, {self._law()}",
+            f"value out of sample: {v.mean:.4g} (95 % interval {v.low:.4g} to {v.high:.4g})",
+            f"in sample: {v.in_sample:.4g}; with perfect information: {v.bound:.4g}",
+            *(f"warning: {one}" for one in self.warnings),
+        ]
+        return "\n".join(lines)
+
+    def _law(self) -> str:
+        how, chance = self.records.choice(self.horizon)
+        named = {"pooled": "one law", "step": "one law per step", "season": "one law per season"}
+        return named[how] + ("" if math.isnan(chance) else f" (p = {chance:.2g})")
+
+    def __repr__(self) -> str:
+        v = self.value
+        return f"Plan({self.env_name}, value {v.mean:.4g} ({v.low:.4g} to {v.high:.4g}))"
+
+
+def plan(
+    env: Any,
+    *,
+    folds: int = 10,
+    resolution: int | None = None,
+    progress_bar: bool = False,
+) -> Plan:
+    """Plan for an environment whose noise is recorded, and estimate what the plan earns.
+
+    With up to three state axes and three action axes, the plan is solved on a grid. With more,
+    `Auto` learns it in the simulator that equations and records make.
+
+    Parameters
+    ----------
+    env : CompiledEnv
+        An environment of `zooming.compiled_env(..., outcomes=records)`.
+    folds : int, default 10
+        Number of parts into which the episodes are cut for the value out of sample.
+    resolution : int, optional
+        Cells per state axis.
+    progress_bar : bool, default False
+        Show a progress bar. Needs rich.
+
+    Returns
+    -------
+    Plan
+        The plan with its value. Print it.
+
+    Raises
+    ------
+    ConfigurationError
+        If the environment has no records, or fewer than two complete episodes of them.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, numpy as np, zooming
+    >>> def day(state, action, step, params, outcome, next_state):
+    ...     level = min(state[0] + action[0], 20.0)
+    ...     sold = min(level, outcome[0])
+    ...     next_state[0] = level - sold
+    ...     return 3.0 * sold - (level - state[0]) - 0.2 * next_state[0]
+    >>> stock = gym.spaces.Box(0.0, 20.0, dtype="float64")
+    >>> demand = zooming.Records(np.random.default_rng(0).poisson(5.0, (60, 4)))
+    >>> shop = zooming.compiled_env(day, stock, stock, 4, start=[0.0], outcomes=demand)
+    >>> plan = zooming.plan(shop, folds=4)
+    >>> plan.value.low < plan.value.mean <= plan.value.in_sample < plan.value.bound
+    True
+    >>> plan.compare(lambda step, stock: [max(0.0, 5.0 - stock[0])]).difference.low > 0.0
+    True
+    """
+    inner = find_compiled(env)
+    if not isinstance(inner, DeclaredEnv) or inner.records is None:
+        raise ConfigurationError(
+            f"{short_repr(env)} has no records of its noise; give an environment of "
+            "zooming.compiled_env(dynamics, ..., outcomes=zooming.Records(...)). If its law is "
+            "known, zooming.solve finds the optimum"
+        )
+    n = len(inner.records.traces(inner.horizon))
+    if n < 2:
+        raise ConfigurationError(
+            f"the records have {count_noun(n, 'complete episode')} of {inner.horizon} steps; a "
+            "plan is valued on at least 2"
+        )
+    folds = min(check_int(folds, "folds", 2), n)
+    with _progress(folds + 2, progress_bar) as advance:
+        large = max(inner.state_box.shape[0], inner.action_box.shape[0]) > MOST_AXES
+        agent: Any = _learn(inner) if large else Resolver(inner, resolution=resolution, seed=0)
+        if not large:
+            agent.learn_records(inner.records)
+        advance(1)
+        return Plan(inner, agent, min(folds, 3) if large else folds, advance)
+
+
+def play_traces(env: CompiledEnv, traces: Floats, starts: list[Floats], choose: Choose) -> Floats:
+    """Return the return of a policy on recorded noise, for each episode [n, H, n_columns].
+
+    Returns are means over the start states, each an array [n, n_state].
+    """
+    total = np.zeros(len(traces))
+    for first in starts:
+        states = np.array(first)
+        for step in range(traces.shape[1]):
+            actions = np.ascontiguousarray(choose(step, states), np.float64)
+            after, rewards = np.empty_like(states), np.empty(len(states))
+            noise = np.ascontiguousarray(traces[:, step])
+            call_in_thread(
+                partial(
+                    advance(), env.given, env.params, step, states, actions, noise, after, rewards
+                )
+            )
+            bad = np.flatnonzero(~(np.isfinite(rewards) & env.are_states(after)))
+            if len(bad):
+                k = int(bad[0])
+                fault = bad_transition(env, step, noise[k : k + 1], states[k], actions[k])
+                raise fault or ConfigurationError(f"{env.name}, step {step}: a value is not finite")
+            total += rewards / len(starts)
+            states = env.round_discrete(after, actions)[0]
+            states = np.clip(states, env.state_box.low, env.state_box.high)
+    return total
+
+
+def _starts(env: CompiledEnv, n: int) -> list[Floats]:
+    """Return start states for n episodes: each possible one, or one drawn for each episode."""
+    states, weights = env.start_states(MOST_STARTS)
+    equal = np.allclose(weights, weights[0])
+    if len(states) <= MOST_STARTS and equal and env.start_kind != "function":
+        return [np.tile(state, (n, 1)) for state in states]
+    drawn = np.random.default_rng(0).choice(len(states), n, p=weights / weights.sum())
+    return [states[drawn]]
+
+
+def _learn(env: CompiledEnv) -> Any:
+    agent = Auto(env, seed=0)
+    agent.learn(LEARNED_EPISODES)
+    return agent
+
+
+def _drift(traces: Floats, n_last: int) -> float:
+    """Return by how many standard errors the last episodes differ from the others."""
+    worst = 0.0
+    for column in range(traces.shape[2]):
+        for scores in episode_scores(traces[:, :, column]):
+            spread, n = float(scores.var(ddof=1)), len(scores)
+            if spread > 0:
+                off = float(scores[n - n_last :].sum() - n_last * scores.mean())
+                worst = max(worst, abs(off) / math.sqrt(n_last * (n - n_last) / n * spread))
+    return worst
+
+
+def _doubts(records: Records, horizon: int) -> list[str]:
+    """Return one sentence per sign that the records do not carry the plan."""
+    values, hidden = records.cut(horizon)
+    traces, found = records.traces(horizon), []
+    if len(traces) < FEW:
+        found.append(
+            f"only {count_noun(len(traces), 'complete episode')}: below {FEW}, the interval of the "
+            "value is rough"
+        )
+    if len(traces) < len(values):
+        found.append(
+            f"{count_noun(len(values) - len(traces), 'episode')} of {len(values)} have missing "
+            "values: the law uses them, the value does not"
+        )
+    if hidden.any():
+        most = values[~np.isnan(values)].max()
+        found.append(
+            f"{hidden.mean():.0%} of the values are censored: what lies beyond {most:g} was never "
+            "seen and is not known; returns on censored episodes take the values as they are"
+        )
+    if records.by is not None:
+        counts = {one: len(values) * sum(s == one for s in records.by) for one in records.by}
+        once = [str(one) for one, n in counts.items() if n <= 1]
+        if once:
+            found.append(f"the season {once[0]} is covered once: its law is one value")
+    for k, name in enumerate(records.names):
+        size, z = _memory(traces[:, :, k])
+        if abs(z) > DOUBT and not records.dependent:
+            found.append(
+                f"{name} seems to depend on its value one step before (rank correlation "
+                f"{size:.2f}): the plan does not use that. The value out of sample is right all "
+                "the same. Put the last value into the state to use it; give dependent=True to "
+                "simulate it"
+            )
+    away = _drift(traces, len(traces) // 3) if len(traces) >= 9 else 0.0
+    if away > DOUBT:
+        found.append(
+            f"the noise of the last third differs from the rest by {away:.1f} standard errors: "
+            "its law seems to change; plan on the last records"
+        )
+    error = records.condensed_by(horizon)
+    if error > 0.02:
+        found.append(
+            f"the law was condensed: a value is off by {error:.1%} of a standard deviation"
+        )
+    return found
+
+
+def _memory(values: Floats) -> tuple[float, float]:
+    """Return the rank correlation of noise with that of the step before, and its z value."""
+    if values.shape[1] < 2:
+        return 0.0, 0.0
+    ranks = np.column_stack([rank(values[:, h]) for h in range(values.shape[1])])
+    ranks -= ranks.mean(axis=0)
+    now, before = ranks[:, 1:], ranks[:, :-1]
+    scale = math.sqrt(float((now**2).sum() * (before**2).sum()))
+    if scale == 0.0:
+        return 0.0, 0.0
+    products = (now * before).sum(axis=1)  # one per episode: episodes are independent
+    spread = math.sqrt(float((products**2).sum()))
+    return float(products.sum()) / scale, float(products.sum()) / (spread or 1.0)
+
+
+@contextmanager
+def _progress(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
+    if not shown:
+        yield lambda n: None
+        return
+    try:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    except ImportError as error:
+        raise ImportError("progress_bar=True needs rich: pip install 'zooming[lab]'") from error
+    with progress(TextColumn("plan"), BarColumn(16), MofNCompleteColumn()) as bar:
+        task = bar.add_task("plan", total=total)
+        yield lambda n: bar.update(task, advance=n)

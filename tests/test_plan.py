@@ -1,0 +1,212 @@
+"""Plans from equations and records: their value out of sample, bounds, comparisons, changes."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import zooming
+from helpers import box
+from zooming.analysis.plan import play_traces
+from zooming.app import cli
+
+pytestmark = pytest.mark.kernels
+
+STOCK = box((0.0, 20.0))
+HORIZON = 4
+
+
+def day(state, action, step, params, outcome, next_state):
+    level = min(state[0] + action[0], 20.0)
+    sold = min(level, outcome[0])
+    next_state[0] = level - sold
+    return params[0] * sold - (level - state[0]) - 0.2 * (level - sold)
+
+
+def shop(records, dynamics=day, **options):
+    arguments = {"start": [0.0], "params": [3.0], "outcomes": records, **options}
+    return zooming.compiled_env(dynamics, STOCK, STOCK, HORIZON, **arguments)
+
+
+def poisson(n, seed=0, mean=5.0):
+    return np.random.default_rng(seed).poisson(mean, (n, HORIZON)).astype(float)
+
+
+def order_up_to(level):
+    return lambda step, stock: [max(0.0, level - stock[0])]
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return zooming.plan(shop(zooming.Records(poisson(60))), folds=5)
+
+
+def plain_return(policy, trace):
+    """The return of a rule on one recorded episode, in plain Python."""
+    state, total = [0.0], 0.0
+    for step, demand in enumerate(trace):
+        after = [0.0]
+        total += day(state, policy(step, state), step, [3.0], [demand], after)
+        state = after
+    return total
+
+
+def test_a_rule_earns_on_recorded_episodes_what_plain_python_says(plan):
+    rule, traces = order_up_to(6.0), poisson(60)
+    expected = np.array([plain_return(rule, trace) for trace in traces])
+    found = plan.compare(rule)
+    assert found.rule == pytest.approx(expected.mean(), abs=1e-9)
+    assert found.difference.mean == pytest.approx(plan.value.mean - expected.mean(), abs=1e-9)
+    away = plan.returns - expected
+    if found.worst:
+        episode, lost = found.worst[0]
+        assert lost == pytest.approx(away.min())
+        assert away[episode] == pytest.approx(away.min())
+    assert "difference" in str(found)
+
+
+def test_no_trace_helps_to_plan_for_itself(plan):
+    """Out of sample: with the episodes of a fold changed, the plan for that fold is the same."""
+    values = poisson(60)
+    odd = plan._folds == 2
+    values[odd] = 19.0
+    other = zooming.plan(shop(zooming.Records(values, law="pooled")), folds=5)
+    same = zooming.plan(shop(zooming.Records(poisson(60), law="pooled")), folds=5)
+    choose = other._make(other._some(~odd))
+    again = same._make(same._some(~odd))
+    states = np.linspace(0.0, 20.0, 31)[:, None]
+    assert (choose(0, states) == again(0, states)).all()
+    assert other.returns[odd].mean() != pytest.approx(same.returns[odd].mean())
+
+
+def test_values_are_ordered_and_nobody_beats_the_bound(plan):
+    v = plan.value
+    assert v.low < v.mean < v.high
+    assert v.mean <= v.in_sample < v.bound
+    assert v.optimism == pytest.approx(v.in_sample - v.mean)
+    known = []
+    for trace in poisson(60):  # best return with the episode known: buy each day what is asked
+        known.append(plain_return(lambda step, state, t=trace: [max(t[step] - state[0], 0)], trace))
+    assert v.bound == pytest.approx(np.mean(known), rel=0.01)
+    assert float(v) == v.mean
+    assert plan.value(0, [0.0]) == plan.agent.value(0, [0.0])
+
+
+def test_the_plan_is_about_the_optimum_of_the_true_law(plan):
+    law = np.array([math.exp(-5.0) * 5.0**k / math.factorial(k) for k in range(21)])
+    truth = shop((np.arange(21.0), law / law.sum()))
+    best = zooming.solve(truth).return_
+    earned = zooming.evaluate(plan.agent, truth, exact=True).mean
+    assert best - 0.5 < earned <= best + 1e-6
+    assert plan.value.low < earned < plan.value.high
+
+
+def test_more_records_are_needed_for_less_loss(plan):
+    few, many = plan.needs(1.0), plan.needs(0.001)
+    assert 0 <= few <= many
+    with pytest.raises(zooming.ConfigurationError, match="gain"):
+        plan.needs(0.0)
+
+
+def test_sensitivity_names_what_changes(plan):
+    found = {change.what: change for change in plan.sensitivity({"price": 0})}
+    assert set(found) == {
+        "noise 10% smaller", "noise 10% larger", "price 10% smaller", "price 10% larger",
+        "the last third is the truth, planned on the others",
+    }  # fmt: skip
+    assert found["price 10% larger"].value > plan.value.in_sample > found["price 10% smaller"].value
+    for change in found.values():
+        assert change.replanned >= change.value - 1e-9 or "third" in change.what
+    with pytest.raises(zooming.ConfigurationError, match="params has 1 numbers"):
+        plan.sensitivity({"cost": 7})
+
+
+def test_doubts_about_the_records_are_said():
+    few = zooming.plan(shop(zooming.Records(poisson(6))), folds=3)
+    assert any("only 6 complete episodes" in one for one in few.warnings)
+    rng = np.random.default_rng(0)
+    level = rng.normal(size=(80, 1)) * 3.0
+    dependent = np.clip(np.rint(6.0 + level + rng.normal(size=(80, HORIZON))), 0, 20)
+    found = zooming.plan(shop(zooming.Records(dependent)), folds=3).warnings
+    assert any("depend on its value one step before" in one for one in found)
+    drifting = np.concatenate([poisson(40, 1, 3.0), poisson(20, 2, 9.0)])
+    found = zooming.plan(shop(zooming.Records(drifting)), folds=3).warnings
+    assert any("its law seems to change" in one for one in found)
+    holes = poisson(40)
+    holes[3, 2] = np.nan
+    found = zooming.plan(shop(zooming.Records(holes)), folds=3)
+    assert any("1 episode of 40 have missing values" in one for one in found.warnings)
+    assert len(found.returns) == 39
+
+
+def test_a_plan_needs_records():
+    with pytest.raises(zooming.ConfigurationError, match="has no records of its noise"):
+        zooming.plan(shop(([1.0], [1.0])))
+    with pytest.raises(zooming.ConfigurationError, match="1 complete episode of 4 steps"):
+        zooming.plan(shop(zooming.Records(poisson(1))))
+
+
+def test_a_plan_is_kept_exported_and_goes_on(plan, tmp_path):
+    plan.save(tmp_path / "plan.zoom")
+    loaded = zooming.load(tmp_path / "plan.zoom", env=plan.env)
+    assert loaded.predict([3.0])[0] == plan.predict([3.0])[0]
+    loaded.learn(5)
+    assert loaded.n_episodes == 65
+    assert plan.export(tmp_path / "plan.py").exists()
+    assert plan.q_value(0, [0.0], [5.0]) <= plan.value(0, [0.0]) + 1e-6
+    assert "value out of sample" in str(plan)
+
+
+def test_dependent_records_are_valued_as_whole_episodes():
+    records = zooming.Records(poisson(40), dependent=True)
+    plan = zooming.plan(shop(records), folds=4)
+    everything = play_traces(
+        plan.env, records.traces(HORIZON), plan._starts, plan._choice_of(order_up_to(6.0))
+    )
+    assert plan.compare(order_up_to(6.0)).rule == pytest.approx(everything.mean())
+
+
+def leaving(state, action, step, params, outcome, next_state):
+    next_state[0] = state[0] + outcome[0]
+    return 0.0
+
+
+def test_a_recorded_value_that_leaves_the_space_is_named():
+    with pytest.raises(
+        zooming.ConfigurationError, match=r"for noise = .*episode \d+, step \d.*clip"
+    ):
+        zooming.plan(shop(zooming.Records(poisson(10)), leaving))
+
+
+def test_the_command_writes_one_page(tmp_path, capsys):
+    rows = [
+        (week, step, x)
+        for week, trace in enumerate(np.random.default_rng(0).poisson(5.0, (40, 7)))
+        for step, x in enumerate(trace)
+    ]
+    table = "\n".join(["week,day,<b>demand</b>", *(f"{w},{d},{x}" for w, d, x in rows)])
+    (tmp_path / "demand.csv").write_text(table)
+    cli.main(
+        ["plan", "zooming/Newsvendor-v0", "--records", str(tmp_path / "demand.csv"), "--noise",
+         "<b>demand</b>", "--episode", "week", "--step", "day", "--folds", "4", "--out",
+         str(tmp_path / "plan")]
+    )  # fmt: skip
+    said = capsys.readouterr().out
+    assert "value out of sample" in said
+    assert "against the rule order up to" in said
+    page = (tmp_path / "plan" / "plan.html").read_text()
+    assert "<b>demand" not in page
+    assert "&lt;b&gt;demand" in page
+    assert page.count("data:image/png;base64,") == 2
+    facts = json.loads((tmp_path / "plan" / "plan.json").read_text())
+    assert facts["low"] < facts["value"] < facts["high"] < facts["bound"]
+    assert {file.name for file in (tmp_path / "plan").iterdir()} == {
+        "plan.html", "policy.html", "plan.zoom", "policy.py", "plan.json",
+    }  # fmt: skip
+    with pytest.raises(SystemExit) as error:
+        cli.main(
+            ["plan", "zooming/Newsvendor-v0", "--records", str(tmp_path / "demand.csv"), "--noise",
+             "demnad"]
+        )  # fmt: skip
+    assert error.value.code == 2
