@@ -186,7 +186,7 @@ class Plan:
 
     # --- how good ---------------------------------------------------------------------------------
 
-    def compare(self, rule: Any) -> Comparison:
+    def compare(self, rule: Any, records: Records | None = None) -> Comparison:
         """Compare with a rule on the same recorded episodes, the plan out of sample.
 
         Parameters
@@ -194,21 +194,30 @@ class Plan:
         rule : function, Plan or agent
             A function `rule(step, observation)` that returns an action, another plan of the same
             records, or an agent.
+        records : Records, optional
+            Other records, which the plan has not seen, to compare on. By default its own, with
+            plans made without the episodes that they are valued on.
 
         Returns
         -------
         Comparison
             Difference with its interval, both means, and the episodes on which the plan lost most.
         """
-        is_paired = isinstance(rule, Plan) and np.array_equal(rule._traces, self._traces)
-        everything = np.ones(len(self._traces), bool)
-        theirs = rule.returns if is_paired else self._play(self._choice_of(rule), everything)
-        away = self.returns - theirs
+        if records is not None:
+            traces = records.traces(self.horizon)
+            starts = _starts(self.env, len(traces))
+            ours, theirs = (
+                play_traces(self.env, traces, starts, self._choice_of(one)) for one in (self, rule)
+            )
+        else:
+            is_paired = isinstance(rule, Plan) and np.array_equal(rule._traces, self._traces)
+            everything = np.ones(len(self._traces), bool)
+            ours = self.returns
+            theirs = rule.returns if is_paired else self._play(self._choice_of(rule), everything)
+        away = ours - theirs
         order = np.argsort(away, kind="stable")
         worst = [(int(k), float(away[k])) for k in order[:5] if away[k] < 0]
-        return Comparison(
-            mean_interval(away), float(self.returns.mean()), float(theirs.mean()), worst
-        )
+        return Comparison(mean_interval(away), float(ours.mean()), float(theirs.mean()), worst)
 
     def needs(self, gain: float) -> int:
         """Return about how many more episodes of records shrink the loss by noise to `gain`.

@@ -127,7 +127,7 @@ class Grid:
                 self.table, flat, (step + 1) * self.values.shape[1],
                 mine, actions[chosen] if search == GIVEN_ACTIONS else actions, search,
                 values[chosen], best[chosen],
-                missed[chosen], np.empty(self.n_state), trial,
+                missed[chosen], np.empty(self.n_state), trial, np.empty(self.n_action),
             )  # fmt: skip
             reached = call_in_thread(lambda: kernel(*arguments))  # functions cross
             if reached < len(mine):

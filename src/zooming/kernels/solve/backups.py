@@ -99,7 +99,7 @@ def interpolate(values, first, n_cells, is_whole, low, scale, point):
 
 def _backups(
     given, weigh, params, step, outcomes, weights, grid, next_values, first, states, actions,
-    search, values, best, missed, next_state, trial,
+    search, values, best, missed, next_state, trial, before,
 ):  # fmt: skip
     """Write the largest Q of each state to `values` and its action to `best`.
 
@@ -131,15 +131,18 @@ def _backups(
         best_value = -np.inf
         if missed.shape[0] > 0:
             missed[i] = 0.0
+        if n_trials > n_rows:
+            for axis in range(n_action):
+                before[axis] = best[i, axis]
         far_below, near_below, near_above = 0.0, 0.0, 0.0
         for j in range(n_searched + n_beside):
-            if j == 0 and n_trials > n_rows:
-                for axis in range(n_action):
-                    trial[axis] = best[i, axis]
-            elif j < n_trials:
-                row = j - (n_trials - n_rows) if search >= 0 else i
+            if j < n_rows:
+                row = j if search >= 0 else i
                 for axis in range(n_action):
                     trial[axis] = actions[row, axis]
+            elif j < n_trials:
+                for axis in range(n_action):
+                    trial[axis] = before[axis]
             elif j < n_searched:
                 around = j - n_trials
                 direction = around % n_directions
@@ -239,6 +242,7 @@ def backups() -> Callable[..., int]:
         int64,
         row,
         matrix,
+        row,
         row,
         row,
         row,
