@@ -1,5 +1,7 @@
 """Records of noise: read with checks, a law that is drawn and solved, outcomes that are told."""
 
+import warnings
+
 import gymnasium as gym
 import numpy as np
 import polars as pl
@@ -280,6 +282,18 @@ def test_the_hash_of_records_changes_with_values_and_options():
     ]
     assert len(set(hashes)) == len(hashes)
     assert hashes[0] == zooming.Records(values.copy()).hash
+
+
+def test_an_agent_is_loaded_with_the_records_it_was_saved_with(tmp_path):
+    env = shop(zooming.Records(poisson(9, 3)), 3, reward_range=(-24.0, 60.0))
+    agent = zooming.AdaptiveQ(env, seed=0)
+    agent.save(tmp_path / "shop.zoom")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        zooming.load(tmp_path / "shop.zoom", env=env)
+    other = shop(zooming.Records(poisson(9, 3, seed=1)), 3, reward_range=(-24.0, 60.0))
+    with pytest.warns(UserWarning, match=f"records '{env.records.hash}', but the given"):
+        zooming.load(tmp_path / "shop.zoom", env=other)
 
 
 # --- reading --------------------------------------------------------------------------------------

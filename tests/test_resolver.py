@@ -1,5 +1,8 @@
 """Resolver: plans on the noise that it has seen, never on the law that is declared."""
 
+import math
+import warnings
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -215,6 +218,27 @@ def test_a_law_that_stays_rarely_raises_an_alarm():
         seen += rng.normal(size=(100, 1, 1))  # episodes differ as a whole
         alarms += changed_after(seen) is not None
     assert alarms == 0
+
+
+def test_it_keeps_the_promises_of_every_agent():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of updates without an outcome
+        checked = zooming.check_agent(zooming.Resolver)
+    assert len(checked.kept) >= 13
+    assert any("fused driver" in promise for promise in checked.kept)
+
+
+def test_hidden_demand_is_learned_all_the_same():
+    law = np.array([math.exp(-5.0) * 5.0**k / math.factorial(k) for k in range(21)])
+    truth = shop((np.arange(21.0), law / law.sum()))
+    best = zooming.solve(truth).return_
+    least = zooming.Random(truth, seed=0).learn(2000).returns.mean()
+    for seed in range(2):
+        agent = zooming.Resolver(Shop(hides=True), model=shop(), horizon=4, seed=seed)
+        agent.learn(150)
+        assert agent.records.censored.any()
+        earned = zooming.evaluate(agent, truth, exact=True).mean
+        assert earned > least + 0.98 * (best - least)
 
 
 # --- files and exports ----------------------------------------------------------------------------

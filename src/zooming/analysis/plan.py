@@ -165,12 +165,12 @@ class Plan:
         self._starts = _starts(env, len(self._traces))
         self._folds = np.random.default_rng(0).permutation(len(self._traces)) % folds
         self.returns = np.empty(len(self._traces))
-        complete = ~np.isnan(self.records.cut(self.horizon)[0]).any(axis=(1, 2))
-        numbers = np.flatnonzero(complete)
+        values = self.records.cut(self.horizon)[0]
+        self._numbers = np.flatnonzero(np.isfinite(values).all(axis=(1, 2)))  # of complete episodes
         for fold in range(folds):
             left_out = self._folds == fold
-            keep = np.ones(len(complete), bool)
-            keep[numbers[left_out]] = False
+            keep = np.ones(len(values), bool)  # incomplete episodes count for the law
+            keep[self._numbers[left_out]] = False
             choose = self._make(self.records.take(keep, self.horizon))
             self.returns[left_out] = self._play(choose, left_out)
             advance(1)
@@ -236,12 +236,15 @@ class Plan:
             Number of episodes; 0 if the loss seems smaller already.
         """
         check_float(gain, "gain", 1e-300, math.inf)
-        n, quarter = len(self._traces), np.random.default_rng(1).permutation(len(self._traces)) % 4
-        found = np.empty(n)
-        numbers = np.flatnonzero(~np.isnan(self.records.cut(self.horizon)[0]).any(axis=(1, 2)))
+        n = len(self._traces)
+        if n < 8:
+            raise ConfigurationError(
+                f"{count_noun(n, 'complete episode')} are too few to tell; record at least 8"
+            )
+        quarter = np.random.default_rng(1).permutation(n) % 4
         totals, counts = np.zeros(n), np.zeros(n)
         for part in range(4):
-            choose = self._make(self.records.take(numbers[quarter == part], self.horizon))
+            choose = self._make(self._some(quarter == part))
             rest = quarter != part
             totals[rest] += self._play(choose, rest)
             counts[rest] += 1
@@ -249,7 +252,7 @@ class Plan:
         n_quarter, n_own = n / 4, n * (1 - 1 / (self._folds.max() + 1))
         loss = max(0.0, float(self.returns.mean() - found.mean()))
         slope = loss / (1 / n_quarter - 1 / n_own)
-        return max(0, math.ceil(slope / gain - n))
+        return int(max(0, math.ceil(slope / gain - n)))
 
     def sensitivity(self, params: Mapping[str, int] | None = None) -> list[Change]:
         """Return what the plan earns if the noise or the numbers of the dynamics are others.
@@ -319,8 +322,7 @@ class Plan:
 
     def _some(self, mask: NDArray[np.bool_]) -> Records:
         """Return the records of some complete episodes."""
-        complete = ~np.isnan(self.records.cut(self.horizon)[0]).any(axis=(1, 2))
-        return self.records.take(np.flatnonzero(complete)[mask], self.horizon)
+        return self.records.take(self._numbers[mask], self.horizon)
 
     def _make(self, records: Records, model: DeclaredEnv | None = None) -> Choose:
         """Return the actions of a plan for other records, made as this one."""

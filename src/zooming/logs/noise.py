@@ -135,13 +135,17 @@ def read_records(
             raise ConfigurationError(
                 f"noise={short_repr(noise)}: give the name of a column, or a list of different ones"
             )
-        named = {"episode": episode, "step": step, "by": by, "censored": censored}
-        others = [
-            None if name is None else find_column(there, name, option)
-            for option, name in named.items()
-        ]
-        found = tuple(find_column(there, name, "noise") for name in names)
-        columns.append(NoiseColumns(found, *others))
+
+        def named(name: str | None, option: str) -> str | None:
+            return None if name is None else find_column(there, name, option)
+
+        columns.append(
+            NoiseColumns(
+                tuple(find_column(there, name, "noise") for name in names),
+                named(episode, "episode"), named(step, "step"), named(by, "by"),
+                named(censored, "censored"),
+            )
+        )  # fmt: skip
         return columns[0]
 
     opened = open_columns(source, choose)
@@ -181,7 +185,8 @@ class _Checks(RowChecks):
             )  # fmt: skip
             known = is_step & ~is_unnamed
             usable = known & self._ordered(steps, is_new, is_back, known, first)
-        is_missing = np.isnan(rows.noise).any(axis=1) | np.isnan(steps) | is_unnamed
+        is_missing: Mask = np.asarray(np.isnan(rows.noise).any(axis=1))
+        is_missing = is_missing | np.isnan(steps) | is_unnamed
         names = self.columns.noise
         self.flag(
             "missing", "with a missing value or text for a number", is_missing, first,
@@ -189,7 +194,7 @@ class _Checks(RowChecks):
             if np.isnan(rows.noise[k]).any()
             else f"column {self.columns.step or self.columns.episode!r}",
         )  # fmt: skip
-        is_large = np.isinf(rows.noise).any(axis=1)
+        is_large: Mask = np.asarray(np.isinf(rows.noise).any(axis=1))
         self.flag("infinite", "with an infinite value", is_large, first)
         hidden = np.zeros(n, bool)
         if rows.censored is not None:

@@ -12,11 +12,18 @@ from zooming.agents.base.env_facts import horizon_of
 from zooming.agents.base.seeds import generator_at, seed_of
 from zooming.agents.files import container as files
 from zooming.agents.files import registry
-from zooming.agents.files.env import StoredEnv, compare_env, env_recipe, make_env, space_of
+from zooming.agents.files.env import (
+    StoredEnv,
+    compare_env,
+    env_recipe,
+    make_env,
+    records_hash,
+    space_of,
+)
 from zooming.agents.files.options import check_accepted
 from zooming.agents.warm.warm_start import Guide
 from zooming.errors import CheckpointError, ConfigurationError
-from zooming.validation import check_int, short_repr
+from zooming.validation import check_int, count_own_frames, short_repr
 from zooming.version import __version__
 
 if TYPE_CHECKING:
@@ -61,6 +68,7 @@ def to_bytes(agent: Agent) -> bytes:
         "env": {
             "name": agent.env_name,
             "make": env_recipe(agent.env),
+            "records": records_hash(agent.env),
             "generator": agent.run.env_generator,
         }
         if agent.env is not None
@@ -162,6 +170,13 @@ def _from_parts(
         ) from error
     if env is not None:
         horizon_of(env, agent.horizon)  # warns if the episodes of this environment are shorter
+        before, now = header["env"].get("records"), records_hash(env)
+        if before is not None and now != before:
+            warnings.warn(
+                f"{path}: the agent was saved with the records {short_repr(before)}, but the given "
+                f"environment has {'none' if now is None else repr(now)}; values may not fit",
+                stacklevel=count_own_frames(),
+            )
     return agent
 
 

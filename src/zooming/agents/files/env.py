@@ -122,6 +122,12 @@ def env_recipe(env: Any) -> dict[str, Any] | None:
     return {"id": spec.id, "max_episode_steps": spec.max_episode_steps, "kwargs": kwargs}
 
 
+def records_hash(env: Any) -> str | None:
+    """Return the hash of the records that an environment plays, or None if it has none."""
+    records = getattr(getattr(env, "unwrapped", env), "records", None)
+    return None if records is None else str(records.hash)
+
+
 def make_env(make: dict[str, Any] | None) -> Any:
     if make is None:
         return None

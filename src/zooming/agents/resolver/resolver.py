@@ -332,7 +332,8 @@ class Resolver(Agent):
             return
         if n % CHECK_EVERY == 0 and n > self._checked:
             self._checked = n
-            change = changed_after(self._seen[self._first : n])
+            hides = bool(self._hidden[self._first : n].any())  # then it changes with the actions
+            change = None if hides else changed_after(self._seen[self._first : n])
             if change is not None:
                 self._first += change
                 self._due = n
