@@ -1,14 +1,12 @@
-"""Measure `Auto` beyond its usual problems: where it gets stuck, control, six axes, long runs.
+"""Measure `Auto` beyond its usual problems: where it gets stuck, long runs, change.
 
-Run `python benchmarks/beyond.py`, or with `--parts stuck control` for some parts. Results are kept
-in the file `--out` after each run, and the same command continues. Nothing is set per problem, but
-the bounds of CartPole's speeds, which describe it. The parts:
+Run `python benchmarks/beyond.py`, or with `--parts stuck change` for some parts. Results are kept
+in the file `--out` after each run, and the same command continues. Nothing is set per problem.
+The parts:
 
 - stuck: 16 needles and 16 pairs of peaks at random places. A run is stuck if its last tenth loses
   more than 0.1 an episode against the optimum. For each stuck run one line says why. `--first 400`
   draws other places: those at which stuck runs were looked at flatter the agent.
-- control: four problems of Gymnasium with action repeat; returns of the greedy policy.
-- six: three state and three action axes, against `AdaptiveQ`.
 - long: 2,000,000 episodes, which are 10,000,000 steps, in one run.
 - change: the peak of the oil problem moves after half of the episodes, against `AdaptiveQ`.
 """
@@ -16,48 +14,121 @@ the bounds of CartPole's speeds, which describe it. The parts:
 from __future__ import annotations
 
 import argparse
+import math
 import resource
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 
 import zooming
-from beyond_problems import (
-    CHANGES,
-    CONTROL,
-    HORIZON,
-    NEW,
-    SIX,
-    Peaked,
-    make_changing,
-    make_control,
-    make_six,
-    needle,
-    oil_value,
-    two_peaks,
-)
 from stores import Store
 
+HORIZON = 5
+NEEDLE, TWIN = 50.0, 30.0  # sharpness of a needle, and of each of two peaks
+LOWER = 0.6  # height of the lower peak
+APART = 0.25  # least distance of two peaks
 AGENTS = ("Auto", "AdaptiveQ")
 N_PEAKED, STUCK, LATE = 16, 0.1, 0.1  # runs of each kind, loss an episode, share of the episodes
-PEAKED = {"needle": needle, "two peaks": two_peaks}
 NEAR = 0.02  # a sample so near to a peak has at least a third of its height
-CONTROL_STEPS, EVALUATIONS = (10_000, 40_000, 160_000), 50
 LONG = (10_000, 100_000, 1_000_000, 2_000_000)
 WINDOW, RECOVERED = 100, 0.9  # episodes, and share of V* - random, by which a run has recovered
 ANY = (-1e9, 1e9)
 RESOLUTION = 200  # of V* where it has no closed form
 
 
-def random_value(env: Any, episodes: int = 5000, **options: Any) -> float:
+# --- problems -------------------------------------------------------------------------------------
+
+
+class Peaked(NamedTuple):
+    """A problem with a narrow peak, the place of the peak, and the optimal value."""
+
+    env: Any
+    peak: float
+    best: float
+
+
+def needle(seed: int) -> Peaked:
+    """Return the oil problem with a sharp peak at a random place."""
+    peak = float(np.random.default_rng(seed).uniform())
+    env = gym.make("zooming/Oil-v0", sharpness=NEEDLE, center=peak, horizon=HORIZON)
+    return Peaked(env, peak, oil_value(abs(0.5 - peak)))
+
+
+def two_peaks(seed: int) -> Peaked:
+    """Return the oil problem with a high and a lower peak at random places."""
+    rng = np.random.default_rng(seed)
+    high, low = rng.uniform(size=2)
+    while abs(high - low) < APART:
+        high, low = rng.uniform(size=2)
+    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    env = zooming.compiled_env(
+        twin_oil, box, box, HORIZON, start=0.5, params=[high, low], reward_range=(0.0, 1.0),
+        name="two peaks",
+    )  # fmt: skip
+    return Peaked(env, float(high), oil_value(abs(0.5 - high)))
+
+
+def twin_oil(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+    """Write the next state and return the reward: the higher of two peaks, minus the way."""
+    next_state[0] = action[0]
+    found = max(
+        math.exp(-TWIN * abs(action[0] - params[0])),
+        LOWER * math.exp(-TWIN * abs(action[0] - params[1])),
+    )
+    return max(0.0, found - abs(state[0] - action[0]))
+
+
+def oil_value(way: float) -> float:
+    """Return the optimal value of the oil problem at this distance from the start to the peak."""
+    return HORIZON - way
+
+
+PEAKED = {"needle": needle, "two peaks": two_peaks}
+
+
+class Changing(gym.Env[Any, Any]):
+    """An environment until `last` episodes have begun, another one from then on."""
+
+    def __init__(self, before: Any, after: Any, last: int) -> None:
+        self.before, self.after, self.last, self.n_begun = before, after, last, 0
+        self.observation_space, self.action_space = before.observation_space, before.action_space
+        self.reward_range = before.unwrapped.reward_range
+        self.now = before
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            self.after.reset(seed=seed)
+        self.n_begun += 1
+        self.now = self.before if self.n_begun <= self.last else self.after
+        found: tuple[Any, dict[str, Any]] = self.now.reset(seed=seed)
+        return found
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        found: tuple[Any, float, bool, bool, dict[str, Any]] = self.now.step(action)
+        return found
+
+
+OLD, NEW = 0.7071, 0.23  # the peak before and after the change
+CHANGES = {"oil-laplace-10": {}, "oil-laplace-10, noise 0.1": {"noise": 0.1}}
+
+
+def make_changing(name: str, last: int) -> Changing:
+    """Return an oil problem of `CHANGES` whose peak moves after `last` episodes."""
+    make = [
+        gym.make("zooming/Oil-v0", sharpness=10.0, center=peak, **CHANGES[name])
+        for peak in (OLD, NEW)
+    ]
+    return Changing(*make, last)
+
+
+def random_value(env: Any) -> float:
     """Return the mean return of random actions."""
-    agent = zooming.Random(env, reward_range=ANY, seed=12345, **options)
-    return float(agent.learn(episodes).returns.mean())
+    agent = zooming.Random(env, reward_range=ANY, seed=12345)
+    return float(agent.learn(5000).returns.mean())
 
 
 # --- stuck runs -----------------------------------------------------------------------------------
@@ -106,88 +177,6 @@ def stuck(store: Store, episodes: list[int], seeds: range) -> None:
                 if row["loss"] > STUCK:
                     peak = f"{row['peak']:.3f}"
                     print(f"    seed {seed}, peak at {peak}: loses {row['loss']:.2f}; {row['why']}")
-
-
-# --- control --------------------------------------------------------------------------------------
-
-
-def run_control(name: str, seed: int) -> dict[str, Any]:
-    """Return the greedy policy's return after each number of environment steps."""
-    env, task = make_control(name), CONTROL[name]
-    agent = zooming.Auto(env, horizon=task.horizon, bounds=task.bounds, seed=seed)
-    found: dict[str, Any] = {"returns": {}, "cpu": {}}
-    began = time.process_time()
-    for n_steps in CONTROL_STEPS:
-        while env.n_steps < n_steps:
-            agent.learn(5)
-        found["cpu"][str(n_steps)] = time.process_time() - began
-        value = zooming.evaluate(agent, make_control(name), EVALUATIONS, seed=99).mean
-        found["returns"][str(n_steps)] = value
-    return {**found, "plays": agent.status()["plays"]}
-
-
-def random_control(name: str) -> dict[str, Any]:
-    task = CONTROL[name]
-    options = {"horizon": task.horizon, "bounds": task.bounds}
-    return {"value": random_value(make_control(name), 200, **options)}
-
-
-def control(store: Store, seeds: int) -> None:
-    print("\nControl | repeat, horizon | random | after steps: mean (worst) return; CPU s | plays")
-    for name, task in CONTROL.items():
-        random = store.get(f"control/{name}/random", random_control, name)["value"]
-        rows = [
-            store.get(f"control/{name}/{seed}", run_control, name, seed) for seed in range(seeds)
-        ]
-        cells = []
-        for n_steps in map(str, CONTROL_STEPS):
-            values = [row["returns"][n_steps] for row in rows]
-            cpu = np.mean([row["cpu"][n_steps] for row in rows])
-            cells.append(
-                f"{int(n_steps):,}: {np.mean(values):.1f} ({min(values):.1f}); {cpu:.0f} s"
-            )
-        players = ", ".join(sorted({row["plays"] for row in rows}))
-        print(
-            f"{name} | {task.repeat}, {task.horizon} | {random:.1f} | {' | '.join(cells)} | "
-            f"{players}"
-        )
-
-
-# --- six axes -------------------------------------------------------------------------------------
-
-
-def run_six(name: str, agent: str, seed: int, episodes: int) -> dict[str, Any]:
-    """Return the value of the final policy, and the sum of all returns."""
-    env = make_six(name)
-    learner = getattr(zooming, agent)(env, seed=seed)
-    returns = learner.learn(episodes).returns
-    value = zooming.evaluate(learner, make_six(name), 100, seed=99).mean
-    return {"value": value, "sum": float(returns.sum()), "bytes": learner.nbytes}
-
-
-def random_six(name: str) -> dict[str, Any]:
-    return {"value": random_value(make_six(name))}
-
-
-def six(store: Store, episodes: list[int], seeds: int) -> None:
-    print("\nSix axes | agent | episodes | % of V* - random, mean (worst) | regret | CPU s | MB")
-    for name, problem in SIX.items():
-        random = store.get(f"six/{name}/random", random_six, name)["value"]
-        gain = problem.best - random
-        for agent in AGENTS:
-            for k in episodes:
-                rows = [
-                    store.get(f"six/{name}/{agent}/{k}/{seed}", run_six, name, agent, seed, k)
-                    for seed in range(seeds)
-                ]
-                share = [100 * (row["value"] - random) / gain for row in rows]
-                regret = np.mean([(k * problem.best - row["sum"]) / gain for row in rows])
-                seconds = np.mean([row["seconds"] for row in rows])
-                size = max(row["bytes"] for row in rows) / 1e6
-                print(
-                    f"{name} | {agent} | {k:,} | {np.mean(share):.1f} ({min(share):.1f}) | "
-                    f"{regret:,.0f} | {seconds:.1f} | {size:.1f}"
-                )
 
 
 # --- long runs ------------------------------------------------------------------------------------
@@ -294,8 +283,6 @@ def change(store: Store, episodes: list[int], seeds: int) -> None:
 def main() -> None:
     parts: dict[str, Callable[[Store], None]] = {
         "stuck": lambda store: stuck(store, options.episodes, places()),
-        "control": lambda store: control(store, options.seeds or 3),
-        "six": lambda store: six(store, options.episodes, options.seeds or 10),
         "long": lambda store: long(store, options.most),
         "change": lambda store: change(store, options.episodes, options.seeds or 5),
     }
@@ -306,12 +293,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
     parser.add_argument("--episodes", type=int, nargs="+", default=[2000, 20_000])
-    parser.add_argument("--seeds", type=int, help="by default 16 of each kind, 3, 10 and 5")
+    parser.add_argument("--seeds", type=int, help="by default 16 of each kind, and 5")
     parser.add_argument("--first", type=int, default=0, help="seed of the first place of a peak")
     parser.add_argument("--most", type=int, default=LONG[-1], help="episodes of the long runs")
     parser.add_argument("--out", type=Path, default=Path("out/beyond.json"))
     options = parser.parse_args()
-    warnings.simplefilter("ignore")  # of bounds that a state may exceed
     store = Store(options.out)
     for part in options.parts:
         parts[part](store)

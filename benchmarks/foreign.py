@@ -241,10 +241,10 @@ def dose(state: Any, action: Any, step: Any, params: Any, outcome: Any, after: A
 
 
 def make_dosing(n_useless: int = 3) -> Any:
-    noise, _ = spread(0.0, 0.04)
-    rng = np.random.default_rng(7)
-    rows = np.column_stack([np.repeat(noise, 20), rng.uniform(size=(180, 3))])[:, : 1 + n_useless]
-    weights = np.repeat(spread(0.0, 0.04)[1] / 20, 20)
+    noise, weights = spread(0.0, 0.04)
+    n = 20 if n_useless else 1  # rows of useless numbers for each noise
+    useless = np.random.default_rng(7).uniform(size=(9 * n, n_useless))
+    rows, weights = np.column_stack([np.repeat(noise, n), useless]), np.repeat(weights / n, n)
     extra = [(0.0, 1.0)] * n_useless
     return zooming.compiled_env(
         dose, box((0, 1), *extra), box((0, 1), *extra[:1]), 8, start=[0.1, *[0.5] * n_useless],
@@ -288,7 +288,7 @@ def make_plant(*kinds: float) -> Any:
 
 
 def plant_parts() -> tuple[float, Policy]:
-    return by_parts(*(Part(make_plant(float(i)), 200, slice(i, i + 1)) for i in range(3)))
+    return by_parts(*(Part(make_plant(float(i)), 100, slice(i, i + 1)) for i in range(3)))
 
 
 # ---- Dividends: who pays out too much is ruined, and the episode ends. ----
@@ -384,7 +384,7 @@ def spring_parts() -> tuple[float, Policy]:
             swing, box((-1.5, 1.5), (-1.5, 1.5)), box((-1, 1)), 10, start=[-0.8, 0.0],
             params=[target], outcomes=(noise[:, i : i + 1], np.full(30, 1 / 30)),
         )  # fmt: skip
-        parts.append(Part(env, 60, slice(2 * i, 2 * i + 2)))
+        parts.append(Part(env, 30, slice(2 * i, 2 * i + 2)))
     return by_parts(*parts)
 
 
@@ -612,12 +612,12 @@ FOREIGN = {
     # Nine tenths of the mean demand.
     "vendor": Foreign(make_vendor, lambda step, x: [180.0], solved(make_vendor, 400), zero=[0.0]),
     # 0.8 of water a day, the mean rain and a share of the tank.
-    "crop": Foreign(make_crop, lambda step, x: [0.8], solved(make_crop, 80)),
+    "crop": Foreign(make_crop, lambda step, x: [0.8], solved(make_crop, 40)),
     # In proportion to the distance from the target.
     "dosing": Foreign(
         make_dosing,
         lambda step, x: np.clip([0.1 + 0.8 * (0.6 - x[0]), 0.5], 0, 1),
-        lambda: useless_added(by_parts(Part(make_dosing(0), 400, slice(0, 1)))),
+        lambda: useless_added(by_parts(Part(make_dosing(0), 200, slice(0, 1)))),
     ),
     # Keep the tank at a half, follow the season, fish a third.
     "plant": Foreign(
@@ -642,7 +642,7 @@ FOREIGN = {
     "greenhouse": Foreign(
         make_greenhouse,
         lambda step, x: clip((22 - x[0]) / 9, -1, 1),
-        solved(make_greenhouse, 80),
+        solved(make_greenhouse, 40),
         kept=True,
     ),
     # A spring and a damper toward each target.
@@ -664,11 +664,11 @@ FOREIGN = {
     "dike": Foreign(
         make_dike,
         lambda step, x: [1.0 * (x[0] < 4.5 and step < 12)],
-        solved(make_dike, 600),
+        solved(make_dike, 240),
         kept=True,
     ),
     # Work a little less than half of every day.
-    "exam": Foreign(make_exam, lambda step, x: [0.45], solved(make_exam, 80), kept=True),
+    "exam": Foreign(make_exam, lambda step, x: [0.45], solved(make_exam, 40), kept=True),
     # Order 40 when the stock is below 15.
     "purchase": Foreign(
         make_purchase,
@@ -684,8 +684,10 @@ FOREIGN = {
     "knapsack": Foreign(
         make_knapsack, lambda step, x: int(x[3] > x[2] and x[0] + x[2] <= 200), kept=True
     ),
-    # Release the demand of 50.
-    "reservoir": Foreign(make_reservoir, lambda step, x: [50.0], kept=True),
+    # Release the demand of 50, and what may overflow.
+    "reservoir": Foreign(
+        make_reservoir, lambda step, x: clip(max(50, x[0] - 10), 0, 100), kept=True
+    ),
     # Push toward the side to which the pole falls.
     "cart-pole": Foreign(make_cart_pole, lambda step, x: int(x[2] + 0.5 * x[3] > 0), kept=True),
 }

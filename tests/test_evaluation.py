@@ -40,6 +40,36 @@ def test_evaluation_changes_nothing_and_repeats(ambulance):
     assert (agent.table.rows.tobytes(), agent.table.core.tobytes()) == before
 
 
+def test_sampled_values_agree_with_the_exact_one_of_discrete_states():
+    env = gym.make("zooming/GraphAmbulance-v0")
+    agent = zooming.AdaptiveQ(env, seed=0)
+    agent.learn(200)
+    exact = zooming.evaluate(agent, env, exact=True).mean
+    found = [zooming.evaluate(agent, env, 500, seed=seed).mean for seed in range(20)]
+    error = np.std(found, ddof=1) / np.sqrt(len(found))
+    assert abs(np.mean(found) - exact) < 4 * error
+    assert agent.n_episodes == 200
+
+
+@pytest.mark.parametrize("make_agent", [zooming.Auto, zooming.TreeQ])
+@pytest.mark.parametrize("env_id", ["zooming/Queue-v0", "zooming/GraphAmbulance-v0"])
+def test_episodes_side_by_side_are_those_of_environments_that_share_a_generator(env_id, make_agent):
+    agent = make_agent(gym.make(env_id), seed=0)
+    agent.learn(30)
+    envs, returns = [gym.make(env_id).unwrapped for _ in range(5)], np.zeros(5)
+    observations, generator = [], np.random.default_rng(7)
+    for env in envs:
+        env.np_random = generator
+        observations.append(env.reset()[0])
+    for step in range(agent.horizon):
+        for k, env in enumerate(envs):
+            action, _ = agent.predict(observations[k], state=step)
+            observations[k], reward, *_ = env.step(action)
+            returns[k] += reward
+    found = zooming.evaluate(agent, episodes=5, seed=7)
+    assert found.returns.tolist() == returns.tolist()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("make_agent", [zooming.AdaptiveQ, zooming.NetQ])
 @pytest.mark.parametrize(("env_id", "options"), [

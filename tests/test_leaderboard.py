@@ -16,7 +16,6 @@ from zooming.errors import ConfigurationError
 from zooming.lab import leaderboard
 from zooming.lab.leaderboard import Finished, Result, Scale, interquartile_mean, mean_ranks
 from zooming.lab.study import engines
-from zooming.lab.study.chunks import sample_value
 from zooming.lab.study.problems import AGENTS
 from zooming.lab.study.store import Store
 
@@ -64,7 +63,8 @@ def test_the_table_has_what_plain_runs_give(board):
     for i in range(2):
         agent = zooming.AdaptiveQ(env, seed=seeds.derive_seed(0, f"run {i}"))
         regrets.append((20 * best - agent.learn(20).returns.sum()) / gain)
-        value = sample_value(agent, env, 1000, seeds.derive_seed(0, f"run {i} value"))
+        seed = seeds.derive_seed(0, f"run {i} value")
+        value = zooming.evaluate(agent, env, 1000, seed=seed).mean
         percents.append(100 * (value - np.mean(random)) / gain)
     (row,) = found
     assert row["regret"] == pytest.approx(np.mean(regrets))
@@ -274,15 +274,3 @@ def test_ranks_count_from_1_and_equal_agents_share_one():
         for row in regrets.tolist()
     ]
     assert mean_ranks(regrets) == pytest.approx(np.mean(places, axis=0))
-
-
-def test_a_sampled_value_agrees_with_the_exact_one():
-    env = gym.make("zooming/GraphAmbulance-v0")
-    agent = zooming.AdaptiveQ(env, seed=0)
-    agent.learn(200)
-    exact = zooming.evaluate(agent, env, exact=True).mean
-    found = [sample_value(agent, env, 500, seed) for seed in range(20)]
-    error = np.std(found, ddof=1) / np.sqrt(len(found))
-    assert abs(np.mean(found) - exact) < 4 * error
-    assert found[0] == sample_value(agent, env, 500, 0)
-    assert agent.n_episodes == 200

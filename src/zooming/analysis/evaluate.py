@@ -15,10 +15,11 @@ from zooming.agents.base.problem import LearningProblem
 from zooming.agents.base.rules import as_function, check_action
 from zooming.analysis.intervals import mean_interval
 from zooming.analysis.solve import check_solvable
-from zooming.envs.compiled import CompiledEnv
+from zooming.envs.compiled import CompiledEnv, find_compiled
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.envs.state_grid import bad_transition, weigher
 from zooming.errors import ConfigurationError, ZoomingError
+from zooming.kernels.loop.crossing import draw_start, play_step
 from zooming.kernels.loop.jit import call_in_thread
 from zooming.kernels.solve.backups import spread_states
 from zooming.spaces.flatten import build_tree
@@ -170,7 +171,8 @@ def evaluate(
 ) -> Evaluation:
     """Return the value of a policy from the environment's start.
 
-    An agent plays its greedy policy (`predict`), and does not learn from the evaluation.
+    An agent plays its greedy policy (`predict`), and does not learn from the evaluation. On a
+    compiled environment it plays all episodes side by side.
 
     Parameters
     ----------
@@ -182,7 +184,7 @@ def evaluate(
     episodes
         Number of sampled episodes, at least 2. Not used if `exact`.
     seed
-        Seed of the environment's first reset. Not used if `exact`.
+        Seed of the generator that the episodes share. Not used if `exact`.
     exact
         Compute the value instead of sampling it, by following every state that the policy can
         reach. Requires a compiled environment with declared outcomes and 1 to 3 state axes.
@@ -267,7 +269,17 @@ def _advise_resolution(env: CompiledEnv, step: int, n_outcomes: int) -> str:
 
 
 def _play(agent: Any, env: Any, episodes: int, seed: int) -> NDArray[np.float64]:
-    """Play episodes with the greedy policy and return their returns."""
+    """Play episodes with the greedy policy and return their returns.
+
+    On a compiled environment they are played side by side, unless a function decides: it may
+    remember what it saw.
+    """
+    inner, is_function = find_compiled(env), isinstance(agent, FunctionPolicy)
+    is_function = is_function or getattr(agent, "is_guided", False)
+    if inner is not None and not is_function and inner.render_mode is None:
+        found = _play_together(agent, inner, episodes, seed)
+        if found is not None:
+            return found
     returns = np.zeros(episodes)
     for episode in range(episodes):
         observation, info = reset(env, seed if episode == 0 else None)
@@ -280,6 +292,35 @@ def _play(agent: Any, env: Any, episodes: int, seed: int) -> NDArray[np.float64]
             returns[episode] += float(reward)
             if terminated or truncated:
                 break
+    return returns
+
+
+def _play_together(
+    agent: Any, env: CompiledEnv, episodes: int, seed: int
+) -> NDArray[np.float64] | None:
+    """Play all episodes step by step, with one call of `predict` a step, and return their returns.
+
+    Return None if something is wrong: then one episode after another tells what. The environment
+    itself is not touched.
+    """
+    crossing, play = env.crossing(np.random.default_rng(seed)), play_step()
+    states, returns = np.empty((episodes, *env.state_box.shape)), np.zeros(episodes)
+    for state in states:
+        draw_start()(crossing.handle, env.params, state)
+    low, high = env.action_box.low, env.action_box.high
+    for step in range(min(agent.horizon, env.horizon)):
+        try:
+            actions, _ = agent.predict(env.observations(states), state=np.full(episodes, step))
+        except ZoomingError:
+            return None
+        played, after = env.actions(actions), np.full_like(states, np.nan)
+        if played.shape[1:] != low.shape or not ((low <= played) & (played <= high)).all():
+            return None
+        for k in range(episodes):
+            returns[k] += play(crossing.handle, states[k], played[k], step, env.params, after[k])
+        if not env.are_states(after).all():
+            return None
+        states = after
     return returns
 
 
