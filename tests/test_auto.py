@@ -1,4 +1,6 @@
-"""Auto: a planner and trees with nothing to set, and what an agent says of itself."""
+"""Auto: a planner and a tree with nothing to set, and what an agent says of itself."""
+
+import warnings
 
 import gymnasium as gym
 import numpy as np
@@ -6,13 +8,12 @@ import pytest
 
 import zooming
 from helpers import Boxes, Chance, Drift, box, knowledge, same_history
-from zooming.agents.auto import auto
-from zooming.agents.auto import auto as trials
-from zooming.agents.auto.auto import PILOT, TREES
+from zooming.agents.auto.constants import CONSTANTS, PILOT
 from zooming.agents.auto.trend import Trend, ceiling
 from zooming.agents.base.status import Status, plain, plus_minus
 from zooming.agents.training.replay import Transitions, kept_transitions, update_each
 from zooming.kernels import IS_JIT_DISABLED
+from zooming.kernels.plans.layout import CONSTANTS as PLANNER
 
 pytestmark = pytest.mark.kernels
 compiled = pytest.mark.skipif(IS_JIT_DISABLED, reason="without compilation, one plan takes seconds")
@@ -38,21 +39,18 @@ def test_auto_learns_a_narrow_peak_and_both_drivers_agree():
 
 
 @compiled
-def test_the_trees_begin_after_the_pilot_and_know_the_scale_of_rewards():
+def test_the_tree_begins_after_the_pilot_and_knows_the_scale_of_rewards():
     agent = zooming.Auto(oil(noise=0.05), seed=0)
     agent.learn(PILOT)
-    assert agent.trees == []
+    assert agent.tree is None
     assert agent.agents == [agent.planner]
-    agent.learn(1)
-    assert agent.choice.numbers[:, 0].sum() == 1  # the pilot does not count
-    assert [(tree.shared, tree.slope) for tree in agent.trees] == list(TREES)
-    agent.learn(100)
+    agent.learn(101)
     core = agent.planner.table.core
-    span = float(core["most"][0] - core["least"][0])
-    for tree in agent.trees:
-        assert tree.n_episodes == PILOT + 101  # they have learned from the pilot, too
-        assert span / 1.1 <= tree.scale <= span
-        assert tree.reward_range == (0.0, 1.0)  # what the environment states
+    assert agent.agents == [agent.planner, agent.tree]
+    assert agent.tree.n_episodes == PILOT + 101  # it has learned from the pilot, too
+    assert agent.tree.scale <= float(core["most"][0] - core["least"][0])
+    assert agent.tree.scale > 0.5
+    assert agent.tree.reward_range == (0.0, 1.0)  # what the environment states
 
 
 def record(n, reward=lambda action: 1.0 - abs(action - 0.7)):
@@ -66,26 +64,49 @@ def record(n, reward=lambda action: 1.0 - abs(action - 0.7)):
 
 
 @compiled
-def test_the_trees_learn_from_a_log_that_is_longer_than_the_pilot():
+def test_the_tree_learns_from_a_log_that_is_longer_than_the_pilot():
     given, agents = record(40), [zooming.Auto(oil(horizon=2), seed=0) for _ in range(2)]
     agents[0]._learn_transitions(given)
     update_each(agents[1], given)
     for agent in agents:
         assert agent.n_episodes == agent.planner.n_episodes == 40
-        assert [tree.n_episodes for tree in agent.trees] == [40] * len(TREES)
+        assert agent.tree.n_episodes == 40
     assert knowledge(agents[0]) == knowledge(agents[1])
 
 
 @compiled
-def test_trees_wait_until_rewards_differ_and_take_any_later_one():
+def test_a_span_of_one_serves_until_rewards_differ_and_any_later_one_is_taken():
     env = Boxes(box((0.0, 1.0)), box((0.0, 1.0)))
     agent = zooming.Auto(env, horizon=2, seed=0)
     agent._learn_transitions(record(20, lambda action: 3.0))
-    assert not agent.trees
+    assert agent.tree.scale == 1.0
     agent._learn_transitions(record(5, lambda action: 3.0 + 1e-12 * round(action)))
-    agent._learn_transitions(record(5, lambda action: 7.0 * action))
-    assert agent.trees
-    assert all(tree.n_episodes == 30 for tree in agent.trees)
+    agent._before_choice()
+    assert agent.tree.scale == pytest.approx(1e-12, rel=0.01)
+    agent._learn_transitions(record(5, lambda action: 7e12 * action))
+    agent._before_choice()
+    assert agent.tree.scale > 1e12
+    assert agent.tree.n_episodes == 30
+
+
+def walk(state, action, step, params, rng, next_state):
+    """Move in the unit square; only a disc far from the start pays."""
+    away = 0.0
+    for i in range(2):
+        next_state[i] = min(1.0, max(0.0, state[i] + 0.1 * (2.0 * action[i] - 1.0)))
+        away += (next_state[i] - 0.8) ** 2
+    return params[0] if away < 0.3**2 else 0.0
+
+
+@compiled
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_a_disc_in_an_empty_square_is_found_whatever_it_pays(scale):
+    square = box((0.0, 1.0), (0.0, 1.0))
+    for seed in range(20):
+        env = zooming.compiled_env(walk, square, square, 15, start=[0.1, 0.1], params=[scale])
+        returns = zooming.Auto(env, seed=seed).learn(1000).returns
+        assert (returns[-100:] > 0.0).mean() > 0.8, seed
 
 
 @compiled
@@ -107,7 +128,7 @@ class Wide(Drift):
 def test_without_a_reward_range_any_reward_is_taken_and_its_scale_learned():
     agent = zooming.Auto(Wide(), horizon=3, seed=0)
     agent.learn(60)
-    assert agent.trees[0].scale > 1e4
+    assert agent.tree.scale > 1e4
     assert agent.value(0, np.array([0.5, 0.5])) > 2e4
     given = zooming.Auto(Wide(), horizon=3, reward_range=(0.0, 5.0), seed=0)
     with pytest.raises(zooming.TransitionError, match=r"outside the reward range \[0\.0, 5\.0\]"):
@@ -122,7 +143,7 @@ def test_a_saved_auto_goes_on_with_and_without_its_environment(tmp_path, episode
     agent.save(tmp_path / "auto.zoom")
     loaded = zooming.load(tmp_path / "auto.zoom")
     assert loaded.max_samples == 5000
-    assert len(loaded.trees) == len(agent.trees)
+    assert (loaded.tree is None) == (agent.tree is None) == (episodes < PILOT)
     assert same_history(agent.learn(30), loaded.learn(30))
     assert knowledge(agent) == knowledge(loaded)
 
@@ -140,80 +161,42 @@ def test_a_saved_auto_goes_on_with_and_without_its_environment(tmp_path, episode
 
 
 @compiled
-def test_a_new_tree_is_tried_while_a_tree_leads_and_goes_on_after_loading(tmp_path, monkeypatch):
-    monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
-    monkeypatch.setattr(trials, "TRIAL", 20)
-    fused, python = (zooming.Auto(oil(), seed=0) for _ in range(2))
-    fused.learn(55)
-    before = list(fused.trees)
-    fused.learn(25)
-    assert fused.choice.leader() > 0  # a tree leads, as it does without noise
-    assert same_trees(before, fused.trees) == [True, False, True]
-    assert fused.player is fused.trees[1]
-    assert [tree.first_cut is None for tree in fused.trees] == [True, False, True]
-    assert "it is a new tree" in fused.status()["why"]
-    fused.save(tmp_path / "auto.zoom")
-    loaded = zooming.load(tmp_path / "auto.zoom")
-    assert loaded.status()["why"] == fused.status()["why"]
-    assert same_history(fused.learn(40), loaded.learn(40))
-    python.learn(120, driver="python")
-    assert knowledge(fused) == knowledge(loaded) == knowledge(python)
-    assert fused._next_trial == 120
-    assert "it is a new tree" not in fused.status()["why"]
-    values, arrays = fused._state()
-    with pytest.raises((ValueError, zooming.ConfigurationError), match="first_cut=2"):
-        zooming.Auto(oil(), seed=0)._restore({**values, "first_cuts": [2, None, None]}, arrays)
-
-
-@compiled
-def test_trees_learn_from_the_pilot():
+def test_a_file_of_an_auto_with_three_trees_is_refused_by_name(tmp_path):
     agent = zooming.Auto(oil(), seed=0)
-    agent.learn(auto.PILOT + 1)
-    kept = kept_transitions(agent.planner)
-    last = agent.horizon * auto.PILOT  # the first transition after the pilot
-    for tree in agent.trees:
-        assert tree.n_episodes == agent.n_episodes
-        twin = zooming.TreeQ(oil(), shared=tree.shared, slope=tree.slope, seed=tree.seed)
-        twin.rescale(float(np.ptp(kept.rewards[:last])))
-        update_each(twin, kept.part(0, last))
-        if tree is not agent.player:  # the others have learned from the player's episode
-            update_each(twin, kept.part(last, len(kept.steps)))
-            assert [twin.visits(h, 0.5, 0.5) for h in range(5)] == [
-                tree.visits(h, 0.5, 0.5) for h in range(5)
-            ]
-            values = [[one.value(h, 0.5) for h in range(5)] for one in (twin, tree)]
-            assert values[0] == pytest.approx(values[1], abs=0.02)  # places are rounded
+    agent.learn(PILOT + 1)
+    agent._state = lambda: ({"first_cuts": [None] * 3, "tree_range": [0.0, 1.0]}, {})
+    agent.save(tmp_path / "old.zoom")
+    with pytest.raises(zooming.CheckpointError, match=r"earlier version.*learn again"):
+        zooming.load(tmp_path / "old.zoom")
 
 
 @compiled
-def test_a_tree_plays_again_after_its_trial(monkeypatch):
-    monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
-    monkeypatch.setattr(trials, "TRIAL", 50)
-    monkeypatch.setattr(trials, "AFTER_TRIAL", 2)
+def test_the_tree_learns_from_the_pilot():
     agent = zooming.Auto(oil(), seed=0)
-    agent.learn(80)
-    tried = agent.agents.index(agent.player)
-    assert agent.player.first_cut is not None  # its trial
-    agent.learn(30)
-    assert agent.choice.numbers[tried, 0] == 50
-    agent.learn(10)  # 0.3 sqrt(k) is more than the 2 episodes that count
-    assert 2 < agent.choice.numbers[tried, 0] < 10
-
-
-def same_trees(before, after):
-    return [one is other for one, other in zip(before, after, strict=True)]
+    agent.learn(PILOT)
+    agent._before_choice()
+    kept, tree = kept_transitions(agent.planner), agent.tree
+    twin = zooming.TreeQ(oil(), seed=tree.seed)
+    twin.rescale(float(np.ptp(kept.rewards)))
+    update_each(twin, kept)
+    assert tree.n_episodes == twin.n_episodes == PILOT
+    assert [twin.visits(h, 0.5, 0.5) for h in range(5)] == [
+        tree.visits(h, 0.5, 0.5) for h in range(5)
+    ]
+    values = [[one.value(h, 0.5) for h in range(5)] for one in (twin, tree)]
+    assert values[0] == pytest.approx(values[1], abs=0.02)  # places are rounded
 
 
 @compiled
-def test_no_tree_is_tried_while_the_planner_leads(monkeypatch):
-    monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
-    agent = zooming.Auto(gym.make("zooming/Newsvendor-v0"), seed=1)
-    agent.learn(50)
-    before = list(agent.trees)
+def test_the_tree_leads_only_where_nothing_is_random():
+    agent = zooming.Auto(oil(), seed=0)
     agent.learn(100)
-    assert agent.choice.leader() == 0
-    assert all(same_trees(before, agent.trees))
-    assert agent._next_trial == 240  # a tree that leads later waits for this time
+    agent.choice.credit(1, [9.0] * 500)
+    assert agent._leader() == 1
+    assert agent.recommended is agent.tree
+    agent.planner.table.core["is_exact"] = 0
+    assert agent._leader() == 0
+    assert agent.recommended is agent.planner
 
 
 def coin():
@@ -233,38 +216,15 @@ def test_a_problem_has_no_noise_if_repeated_transitions_agree(make, wanted):
 
 
 @compiled
-def test_trees_learn_from_a_pilot_with_many_integers():
+def test_the_tree_learns_from_a_pilot_with_many_integers():
     many = gym.spaces.Box(0, 100_000, (1,), np.int64)
     agent = zooming.Auto(Chance(many, many, lambda action: float(action[0])), horizon=2, seed=0)
     agent.learn(PILOT + 1)
-    assert all(tree.n_episodes == PILOT + 1 for tree in agent.trees)
+    assert agent.tree.n_episodes == PILOT + 1
     kept = kept_transitions(agent.planner)
     for points in (kept.states, kept.actions, kept.next_states):
         assert (points == np.rint(points)).all()
         assert 0 <= points.min() <= points.max() <= 100_000
-
-
-@compiled
-@pytest.mark.parametrize("number", [3, 99])
-def test_a_file_with_a_trial_of_no_shared_tree_is_refused(number):
-    agent = zooming.Auto(oil(), seed=0)
-    agent.learn(PILOT + 1)
-    values, arrays = agent._state()
-    with pytest.raises(ValueError, match=f"agent {number} plays a trial"):
-        zooming.Auto(oil(), seed=0)._restore({**values, "on_trial": number}, arrays)
-
-
-@compiled
-def test_a_new_tree_is_tried_while_the_planner_leads_without_noise(monkeypatch):
-    monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
-    monkeypatch.setattr(trials, "TRIAL", 20)
-    monkeypatch.setattr("zooming.agents.auto.choices.Choice.leader", lambda self, prior=0.0: 0)
-    agent = zooming.Auto(oil(), seed=0)
-    agent.learn(75)
-    assert agent._on_trial == 1
-    noisy = zooming.Auto(oil(noise=0.2), seed=0)
-    noisy.learn(75)
-    assert noisy._on_trial == 0
 
 
 @pytest.mark.parametrize("agent", ["auto", "planner", "auto:max_samples=5000"])
@@ -272,6 +232,14 @@ def test_there_is_nothing_to_tune(tmp_path, agent):
     message = f"{agent.partition(':')[0]} has nothing to tune.*--agents {agent}$"
     with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.tune(["oil-laplace-1"], [agent], tmp_path, option="max_samples", values=(1, 2))
+
+
+def test_every_constant_is_printed_with_its_reason():
+    found = zooming.Auto(oil(), seed=0).status(constants=True)["constants"]
+    assert len(found) == len(CONSTANTS) + len(PLANNER)
+    assert found["PILOT"].startswith("5: episodes of the planner")
+    assert all(len(words.partition(": ")[2]) > 10 for words in found.values())
+    assert "constants" not in zooming.Auto(oil(), seed=0).status()
 
 
 def test_auto_has_no_bonus():
@@ -292,8 +260,7 @@ def test_the_status_says_who_plays_and_why():
     assert agent.status()["return"] is None
     agent.learn(150)
     found = agent.status()
-    names = ["planner", "tree, shared, slope 0", "tree, shared, slope 0.6",
-             "tree, apart, slope 0.6"]  # fmt: skip
+    names = ["planner", "tree"]
     assert list(found["agents"]) == names
     assert found["plays"] in names
     assert found["recommended"] in names
@@ -444,7 +411,7 @@ def test_windows_have_number_mean_and_variance_of_their_returns():
         assert mean == pytest.approx(np.mean(part))
         assert variance == pytest.approx(np.var(part))
     assert trend.n_episodes == 100
-    assert trend.latest()[0] == pytest.approx(np.mean(returns[63:]))
+    assert trend.late()[0] == pytest.approx(np.mean(returns[63:]))
 
 
 def test_the_expected_gain_is_that_of_returns_that_approach_their_limit_as_one_over_k():
@@ -473,22 +440,22 @@ def test_the_expected_gain_is_that_of_returns_that_approach_their_limit_as_one_o
 
 @compiled
 def test_the_status_promises_no_more_than_is_possible():
-    agent = zooming.Auto(oil(), seed=0)
-    assert (
-        ceiling(agent.reward_range, agent.horizon, agent.agents, 0.0) == 5.0
-    )  # five steps with rewards up to 1
+    agent = zooming.Auto(oil(noise=0.1), seed=0)
+    most = agent.horizon * agent.reward_range[1]
+
+    def hoped(reached):
+        return ceiling(agent.reward_range, agent.horizon, agent.agents, reached)
+
+    assert hoped(0.0) == most
     agent.learn(100)
-    hoped = ceiling(agent.reward_range, agent.horizon, agent.agents, 0.0)
-    assert 4.5 < hoped < 5.0  # of the planner, on a problem with an optimum of 4.75
-    assert (
-        ceiling(agent.reward_range, agent.horizon, agent.agents, hoped) == 5.0
-    )  # the planner's hope was exceeded, so it does not count
+    hope = hoped(0.0)
+    assert 4.5 < hope < most  # of the planner, on a problem with an optimum of 4.79
+    assert hoped(hope) == most  # the planner's hope was exceeded, so it does not count
     agent.trend = Trend()
-    agent.trend.add([5.3 - 350.0 / k for k in range(1, 1024)])
-    latest = agent.trend.latest()[0]
-    assert latest + agent.trend.expected_gain(1000).rise > 5.0
-    left = ceiling(agent.reward_range, agent.horizon, agent.agents, latest) - latest
-    assert 0.0 < left < 0.2
+    agent.trend.add([hope + 0.3 - 350.0 / k for k in range(1, 1024)])
+    latest = agent.trend.late()[0]
+    left = hoped(latest) - latest
+    assert latest + agent.trend.expected_gain(1000).rise > hoped(latest)
     assert agent.status()["next 1,000 episodes"] == (
         f"up to +{plain(left)}, the most that seems possible"
     )
@@ -507,48 +474,24 @@ def test_spoiled_windows_are_refused(spoil, sentence):
 
 
 @compiled
-def test_an_interrupt_while_trees_are_made_changes_nothing(monkeypatch):
-    monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
-    monkeypatch.setattr(trials, "TRIAL", 20)
+def test_an_interrupt_while_the_tree_is_made_changes_nothing(monkeypatch):
     undisturbed, stopped = (zooming.Auto(oil(), seed=0) for _ in range(2))
-    undisturbed.learn(120)
-    make_tree, choose, stops = zooming.Auto._make_tree, zooming.Auto._choose, []
+    undisturbed.learn(60)
+    make_tree, stops = zooming.Auto._make_tree, []
 
-    def stop_at_tree(self, *given):
-        if self is stopped and len(stops) < 2 and len(self.trees) == (3 if stops else 0):
+    def stop_at_tree(self):
+        found = make_tree(self)
+        if self is stopped and not stops:
             stops.append("tree")
-            make_tree(self, *given)
             raise KeyboardInterrupt
-        return make_tree(self, *given)
-
-    def stop_after_choice(self):
-        if self is stopped and len(stops) == 2 and self._before_choice():
-            stops.append("choice")
-            raise KeyboardInterrupt
-        return choose(self)
+        return found
 
     monkeypatch.setattr(zooming.Auto, "_make_tree", stop_at_tree)
-    monkeypatch.setattr(zooming.Auto, "_choose", stop_after_choice)
-    for _ in range(3):  # at the first trees, at the new tree of a trial, and after it was made
-        with pytest.raises(KeyboardInterrupt):
-            stopped.learn(120 - stopped.n_episodes)
-    stopped.learn(120 - stopped.n_episodes)
-    assert stops == ["tree", "tree", "choice"]
+    with pytest.raises(KeyboardInterrupt):
+        stopped.learn(60)
+    stopped.learn(60 - stopped.n_episodes)
+    assert stops == ["tree"]
     assert knowledge(stopped) == knowledge(undisturbed)
-
-
-@compiled
-def test_a_trial_cuts_elsewhere_only_if_the_first_balls_are_few(monkeypatch):
-    monkeypatch.setattr(auto, "FIRST_TRIAL", 60)
-    monkeypatch.setattr(trials, "MOST_FIRST", 3)
-    agent = zooming.Auto(oil(), seed=0)
-    agent.learn(80)
-    assert agent.status()["why"].startswith("it is a new tree")
-    assert [tree.first_cut for tree in agent.trees] == [None] * 3
-    values, arrays = agent._state()
-    crafted = {**values, "first_cuts": [0.4, None, None]}
-    with pytest.raises(ValueError, match="would have too many balls"):
-        zooming.Auto(oil(), seed=0)._restore(crafted, arrays)
 
 
 class Small(zooming.Auto):
@@ -575,6 +518,68 @@ def test_a_portfolio_that_makes_its_agents_itself_refuses_to_be_saved(tmp_path):
 
     with pytest.raises(zooming.ConfigurationError, match="its constructor takes no `agents`"):
         Pair(oil()).save(tmp_path / "pair.zoom")
+
+
+# --- a law that changes ---------------------------------------------------------------------------
+
+
+class Moving(gym.Env):
+    """A peak that pays 1; after `last` episodes it is elsewhere."""
+
+    observation_space, action_space = box((0.0, 1.0)), box((0.0, 1.0))
+
+    def __init__(self, last):
+        self.last, self.n_begun = last, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.n_begun += 1
+        return np.array([0.5]), {}
+
+    def step(self, action):
+        peak = 0.7 if self.n_begun <= self.last else 0.2
+        reward = float(np.exp(-10.0 * abs(action[0] - peak))) + 0.05 * self.np_random.normal()
+        return np.array([0.5]), reward, False, False, {}
+
+
+@compiled
+def test_a_new_start_follows_a_law_that_has_changed(tmp_path):
+    agents = [
+        zooming.Auto(Moving(600), horizon=2, stationary=kind, seed=0) for kind in (False, True)
+    ]
+    with pytest.warns(UserWarning, match=r"starts anew.*stationary=True"):
+        returns = agents[0].learn(1000).returns
+    assert 600 < agents[0].changes[0] < 660
+    assert len(agents[0].changes) == 1
+    assert returns[800:].mean() > 1.6
+    assert agents[0].n_episodes == 1000
+    assert agents[0].planner.n_episodes == 1000 - agents[0].changes[0]
+    assert agents[0].status()["started anew after episodes"] == agents[0].changes
+    agents[1].learn(1000)
+    assert agents[1].changes == []
+    agents[0].save(tmp_path / "auto.zoom")
+    loaded = zooming.load(tmp_path / "auto.zoom", env=agents[0].env)
+    assert loaded.changes == agents[0].changes
+    assert knowledge(loaded) == knowledge(agents[0])
+    assert (loaded._returns == agents[0]._returns).all()
+
+
+@compiled
+def test_a_new_start_is_the_same_in_both_drivers_and_needs_a_clear_fall():
+    def fall(agent, by):
+        agent.learn(400)
+        agent._returns[-40:] -= by
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return agent.learn(60)
+
+    for by, n_changes in ((0.0, 0), (3.0, 1)):
+        agents = [zooming.Auto(oil(noise=0.1), seed=0) for _ in range(2)]
+        del agents[1].play  # of the compiled driver
+        histories = [fall(agent, by) for agent in agents]
+        assert same_history(*histories)
+        assert [len(agent.changes) for agent in agents] == [n_changes] * 2
+        assert knowledge(agents[0]) == knowledge(agents[1])
 
 
 # --- many axes ------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 
 import zooming
 from helpers import Boxes, Drift, box, knowledge, same_history
+from plain_planner import PlainPlan
 from zooming.agents.training.replay import kept_transitions
 from zooming.kernels import IS_JIT_DISABLED
 from zooming.kernels.plans import (
@@ -30,14 +31,11 @@ from zooming.kernels.plans.grids import center_states, cut_axis, lay_grid, make_
 from zooming.kernels.plans.layout import (
     ALIKE,
     CATEGORIES,
-    CORRECTED,
     ENDED,
     ORDERED,
     PRIOR,
-    REWARDS,
     SHARES,
     SMOOTH,
-    VALUES,
 )
 from zooming.validation import ANY_REWARD
 
@@ -325,19 +323,16 @@ def test_a_gap_is_the_error_of_a_cell_left_out():
 # --- the grid -------------------------------------------------------------------------------------
 
 
-def cut_plainly(counts, most, even):
+def cut_plainly(counts, most, is_even):
     """The edges by the definition: cut the bin of the largest merit, again and again."""
     n_units, edges = len(counts), [0, len(counts)]
 
     def merit(low, high):
         places = np.flatnonzero(counts[low:high])
-        if high - low < 2 or (even == 0 and len(places) < 2):
+        if high - low < 2 or (not is_even and len(places) < 2):
             return 0.0
-        if high - low == n_units:
-            return 1.0
-        share = sum(counts[low:high]) / sum(counts)
-        width = (high - low) / n_units
-        return ((1 - even) * share + even * width) * width**plan_layout.WIDTH_POWER
+        width, share = (high - low) / n_units, sum(counts[low:high]) / sum(counts)
+        return width if is_even else share * width**plan_layout.WIDTH_POWER
 
     while True:
         merits = [merit(*pair) for pair in itertools.pairwise(edges)]
@@ -352,7 +347,7 @@ def cut_plainly(counts, most, even):
 
 @pytest.mark.plain
 @pytest.mark.parametrize("n_units", [2, 7, 81])
-@pytest.mark.parametrize("even", [0.0, 0.1])
+@pytest.mark.parametrize("even", [False, True])
 @pytest.mark.parametrize("most", [1, 2, 5, 27])
 def test_an_axis_is_cut_as_its_definition_says(n_units, even, most):
     rng = np.random.default_rng(most)
@@ -391,8 +386,8 @@ def test_axes_share_the_cells_and_those_with_few_values_leave_theirs_to_others()
 @pytest.mark.plain
 def test_cells_grow_with_the_episodes_then_with_the_root_of_the_samples():
     cells = plan_layout.wanted_cells
-    assert [cells(k, 0.0, 1, 2) for k in (1, 100, 1000)] == [125, 500, 729]
-    assert [cells(k, 0.0, 1, 3) for k in (1, 100, 1000)] == [300, 500, 2401]
+    assert [cells(k, 0.0, 1, 2) for k in (1, 100, 1000)] == [121, 500, 729]
+    assert [cells(k, 0.0, 1, 3) for k in (1, 100, 1000)] == [400, 500, 2401]
     assert cells(1000, 1e6, 1, 2) == 2300
     assert cells(1, 1e12, 1, 2) == cells(1, 0.0, 50_000, 3) == plan_layout.MOST_CELLS
     assert cells(1, 0.0, 100, 2) == 900
@@ -481,8 +476,8 @@ def models_of(n_cells):
     return plan_layout.Models(
         work=np.zeros((fits, plan_layout.N_ROWS, n_cells)), found=np.zeros((fits, 3)),
         members=np.zeros((fits, 2), bool), kernels=np.full((fits, 2), np.nan),
-        factors=np.zeros((fits, 6, 6)), between=np.zeros(2), targets=np.zeros(3),
-        rests=np.zeros(3), losses=np.zeros((2, 3, 3)), features=features.Features(
+        factors=np.zeros((fits, 6, 6)), targets=np.zeros(3), losses=np.zeros((2, 2, 3)),
+        features=features.Features(
             np.zeros((n_cells, 0), np.int64), np.zeros((n_cells, 0)), 6, 6
         ),
         decay=np.ones((2, 5)), buffer=np.zeros(2 * n_cells), errors=np.zeros(len(SHARES)),
@@ -490,130 +485,86 @@ def models_of(n_cells):
     )  # fmt: skip
 
 
-def regress_plainly(grid, widths, targets, made):
-    """Predictions of all cells, and leave-one-out errors, from a list of (cell, target)."""
-    n_cells, kernel = math.prod(grid.bins), dense_kernel(grid, widths)
-    cells = np.array([cell for cell, _ in targets], int)
-    ys = np.array([y for _, y in targets])
-    work = work_of(grid, cells, ys)
-    trends.remove_trend(work, made, np.zeros([made.n_columns] * 2), False, 0.0)
-    trend = work[plan_layout.TREND]
-    mass = kernel[:, cells].sum(axis=1)
-    mean = kernel[:, cells] @ (ys - trend[cells]) / (mass + PRIOR)
-    counts = np.bincount(cells, minlength=n_cells)
-    rest = np.bincount(cells, ys - trend[cells] - mean[cells], minlength=n_cells)
-
-    def errors(share):
-        found = []
-        for cell, y in zip(cells, ys, strict=True):
-            g, w = smoothing.without_one(float(counts[cell]), mass[cell], share)
-            found.append(g * (y - trend[cell] - mean[cell]) - w * rest[cell])
-        return np.array(found)
-
-    share = min(SHARES, key=lambda one: float((errors(one) ** 2).sum()))
-    return trend + mean + rest / (counts + share), errors(share)
-
-
-def plan_plainly(samples, grid, widths, horizon, apart, value, is_exogenous=False):
-    """Q by (step, cell), from dictionaries of samples and the values of states."""
-    n_cells, n_actions = math.prod(grid.bins), int(grid.bins[1])
-
-    def place(x, j):
-        return int(grid.bin_of[j, x])
-
-    rows = [
-        (int(step), place(x, 0) * n_actions + place(a, 1), None if y < 0 else y, number)
-        for step, (x, a, y), (_, number, _) in zip(*samples, strict=True)
-    ]
-    nexts = [place(y, 0) for _, _, y, _ in rows if y is not None]
-    points = 2 * (samples.places[:, :2] + 0.5) / grid.units - 1
-    centers = features.cell_centers(grid, n_cells)
-    found = drifts.find_drifts(samples, len(rows), grid, 1)
-    made = features_of(grid, [c for _, c, _, _ in rows], found)
-
-    def drift(point):
-        y = found.coefficients[0] @ [1.0, *point]
-        return min(max(int((y + 1) / 2 * grid.units[0]), 0), int(grid.units[0]) - 1)
-
-    rows = [(*row, drift(point)) for row, point in zip(rows, points, strict=True)]
-    drift_of_cells = [drift(point) for point in centers]
-
-    def value_at(step, y):
-        if is_exogenous:
-            return np.mean([value[step, one] for one in nexts])
-        centers = grid.centers[0, : grid.bins[0]]
-        return np.interp((y + 0.5) / grid.units[0], centers, value[step])
-
-    def target(key, step, y, reward, m):
-        if key == 0:
-            return reward
-        return (0.0 if y is None else value_at(step + 1, y)) - value_at(step + 1, m)
-
-    q = {}
-    for step in range(horizon):
-        total = np.zeros(n_cells)
-        for key in (0, 1) if step < horizon - 1 else (0,):
-            form = apart[key, step]
-            used = [
-                row for row in rows
-                if row[0] == step or form == CORRECTED or (form == ALIKE and not apart[key, row[0]])
-            ]  # fmt: skip
-            targets = [(c, target(key, step, y, r, m)) for _, c, y, r, m in used]
-            first = ALIKE if form == CORRECTED else form
-            predictions, errors = regress_plainly(grid, widths[key, first], targets, made)
-            if form == CORRECTED:
-                own = [
-                    (c, e) for (h, c, *_), e in zip(used, errors, strict=True) if h == step
-                ]  # fmt: skip
-                predictions = predictions + regress_plainly(grid, widths[key, form], own, made)[0]
-            if key == 1:
-                predictions = predictions + [value_at(step + 1, m) for m in drift_of_cells]
-            total += predictions
-        for cell in range(n_cells):
-            q[step, cell] = total[cell]
-    return q
+def joint_law(samples, grid):
+    """Return a function that averages values over the law of all next states, for PlainPlan."""
+    goes_on, weights = samples.places[:, 2] != ENDED, samples.numbers[:, 0]
+    bins = grid.bin_of[0, samples.places[goes_on, 2]]
+    law = np.bincount(bins, weights[goes_on], grid.bins[0]) / weights[goes_on].sum()
+    return lambda step, values: np.full(len(values), law @ values)
 
 
 @pytest.mark.plain
 @pytest.mark.parametrize("is_exogenous", [False, True])
-@pytest.mark.parametrize("rewards", [(0, 0, 0), (0, 0, 1), (1, 2, 1)])
-@pytest.mark.parametrize("values", [(0, 0, 0), (0, 1, 0), (2, 2, 1)])
-def test_backward_induction_is_that_of_dictionaries(rewards, values, is_exogenous):
+@pytest.mark.parametrize("rewards", [(0, 0, 0), (0, 0, 1), (1, 0, 1)])
+@pytest.mark.parametrize("values", [(0, 0, 0), (0, 1, 0)])
+@pytest.mark.parametrize(("n_plans", "is_learning"), [(0, True), (11, True), (0, False)])
+def test_a_plan_is_that_of_plain_numpy(rewards, values, is_exogenous, n_plans, is_learning):
     grid, horizon = grid_of(*PLANE), 3
     samples, core = random_samples(90, horizon, is_exogenous=is_exogenous), core_of(horizon)
+    samples.numbers[:, 0] = 1 + np.arange(90) % 2  # some rows are joined
+    samples.numbers[:, 2] = 0.1 * (np.arange(90) % 2)
+    samples.numbers[samples.steps == 2, 1] += 3.0
+    core["n_plans"], core["spread"], core["highest"] = n_plans, 0.2, 3.5
     apart = np.array([rewards, values])
-    widths = np.array(
-        [[[-1.0, 0.0], [0.0, -1.0], [-1.0, 2.0]], [[-2.0, 1.0], [2.0, -1.0], [-2.0, -2.0]]]
-    )
+    widths = np.array([[[-1.0, 0.0], [0.0, -1.0]], [[-2.0, 1.0], [2.0, -1.0]]])
     before = core.tobytes(), widths.tobytes(), apart.tobytes()
-    plan = plan_of(horizon)
-    planning.make_plan(core, samples, 90, grid, widths, apart, plan, False)
-    q = plan_plainly(samples, grid, widths, horizon, apart, plan.values, is_exogenous)
-    for (step, cell), expected in q.items():
-        assert plan.q[step, cell] == pytest.approx(expected, rel=1e-6, abs=1e-9)
-    cautious = (plan.q + plan.bonus).reshape(horizon, 5, 3)
-    assert (plan.best == cautious.argmax(axis=2)).all()
-    taken = np.take_along_axis(plan.q.reshape(horizon, 5, 3), plan.best[..., None], axis=2)
-    assert (plan.values[:horizon] == taken[..., 0]).all()
-    after = core.tobytes(), widths.tobytes(), apart.tobytes()
-    assert after == before  # a plan of the policy changes nothing
-    assert not plan.way.any()
+    facts = {"n_plans": n_plans, "spread": 0.2, "highest": 3.5, "is_exact": 0}
+    facts["exogenous"] = joint_law(samples, grid) if is_exogenous else None
+    plan, own = plan_of(horizon), (widths.copy(), apart.copy())
+    wanted = PlainPlan(
+        plan_layout.CONSTANTS, SHARES, grid, 1, horizon, samples, facts, *own, is_learning
+    )
+    planning.make_plan(core, samples, 90, grid, widths, apart, plan, is_learning)
+    np.testing.assert_array_equal(widths, own[0])
+    np.testing.assert_array_equal(apart, own[1])
+    for name in ("q", "bonus", "values", "way"):
+        found, right = getattr(plan, name), getattr(wanted, name)
+        np.testing.assert_allclose(found, right, rtol=1e-6, atol=1e-9, err_msg=name)
+    total = (plan.q + plan.bonus).reshape(horizon, 5, 3)
+    assert (plan.best == total.argmax(axis=2)).all()
+    if not is_learning:  # a plan of the policy changes nothing
+        assert (core.tobytes(), widths.tobytes(), apart.tobytes()) == before
+        assert not plan.way.any()
 
 
 @pytest.mark.plain
-def test_a_policy_takes_off_what_a_plan_for_learning_adds():
-    grid, horizon = grid_of(*PLANE), 1
-    samples, core = random_samples(60, horizon), core_of(horizon)
-    apart, plans = np.zeros((2, 1), np.int64), [plan_of(1), plan_of(1)]
-    for plan, is_learning in zip(plans, (True, False), strict=True):
-        core["most"] = core["least"]  # no bonus for ties
-        widths = np.full((2, 3, 2), -1.0)
-        core["n_plans"] = 11  # bandwidths are not tuned
-        planning.make_plan(core, samples, 60, grid, widths, apart, plan, is_learning)
-    bold, cautious = plans
-    assert (cautious.bonus < 0.0).all()
-    ratio = plan_layout.CAUTION / plan_layout.OPTIMISM
-    np.testing.assert_allclose(cautious.bonus, -ratio * bold.bonus, rtol=1e-9)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_plan_on_categories_is_that_of_plain_numpy(seed):
+    grid, rng = grid_of(*MIXED), np.random.default_rng(seed)
+    places = np.column_stack([rng.integers(0, n, 120) for n in (27, 3, 5, 27, 3)])
+    places[:, 3] = (places[:, 0] + 5 * places[:, 2]) // 2
+    places[:, 4] = places[:, 1]  # no axis is exogenous
+    numbers = np.column_stack([np.ones(120), places[:, 1] + rng.random(120), np.zeros(120)])
+    samples = samples_at(places, rng.integers(0, 2, 120), numbers)
+    core = core_of(2, n_state=2)
+    n_cells, shape = math.prod(grid.bins), (2, math.prod(grid.bins))
+    plan = plan_layout.Plan(
+        *(np.zeros(shape) for _ in range(4)), np.zeros(n_cells), np.zeros((2, 12), np.int32),
+        np.zeros((3, 12)),
+    )  # fmt: skip
+    apart, widths = np.zeros((2, 2), np.int64), np.full((2, 2, 3), -2.0)
+    facts = {"n_plans": 0, "spread": 0.0, "highest": np.inf, "is_exact": 0, "exogenous": None}
+    own = widths.copy(), apart.copy()
+    wanted = PlainPlan(plan_layout.CONSTANTS, SHARES, grid, 2, 2, samples, facts, *own, True)
+    planning.make_plan(core, samples, 120, grid, widths, apart, plan, True)
+    np.testing.assert_array_equal(widths, own[0])
+    for name in ("q", "bonus", "values", "way"):
+        found, right = getattr(plan, name), getattr(wanted, name)
+        np.testing.assert_allclose(found, right, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.plain
+def test_no_bonus_tempts_to_what_is_predicted_to_lose_much():
+    grid, samples, core = grid_of(*PLANE), random_samples(60, 1), core_of(1)
+    samples.numbers[samples.places[:, 1] < 9, 1] -= 50.0  # the first action ruins
+    plans = [plan_of(1), plan_of(1)]
+    for plan, spread in zip(plans, (0.0, 1.0), strict=True):
+        core["spread"], apart = spread, np.zeros((2, 1), np.int64)
+        planning.make_plan(core, samples, 60, grid, np.full((2, 2, 2), -1.0), apart, plan, True)
+    free, priced = (plan.bonus[0].reshape(5, 3) for plan in plans)
+    assert (free[:, 0] > 0.0).all()
+    assert (priced[:, 0] == 0.0).all()
+    assert (priced[:, 1:] == free[:, 1:]).all()
 
 
 @pytest.mark.plain
@@ -626,7 +577,7 @@ def test_what_is_kept_from_step_to_step_changes_no_plan(seed, monkeypatch):
     samples = random_samples(60, horizon, seed=seed, is_exogenous=seed % 4 == 0)
     samples.numbers[:, 0] = rng.integers(1, 4, 60)
     samples.numbers[:, 1] += rng.random() * samples.steps
-    forms, first = rng.integers(0, 3, (2, horizon)), rng.choice([-4.0, -1.0, 2.0], (2, 3, 2))
+    forms, first = rng.integers(0, 2, (2, horizon)), rng.choice([-4.0, -1.0, 2.0], (2, 2, 2))
 
     def plan_it(is_learning):
         core, plan, widths, apart = core_of(horizon), plan_of(horizon), first.copy(), forms.copy()
@@ -643,7 +594,7 @@ def test_what_is_kept_from_step_to_step_changes_no_plan(seed, monkeypatch):
 @pytest.mark.plain
 def test_a_step_apart_that_was_never_reached_is_worth_nothing():
     grid, samples = grid_of(*PLANE), random_samples(60, 1)
-    plan, widths = plan_of(2), np.full((2, 3, 2), -1.0)
+    plan, widths = plan_of(2), np.full((2, 2, 2), -1.0)
     apart = np.array([[0, 1], [0, 0]])
     planning.make_plan(core_of(2), samples, 60, grid, widths, apart, plan, False)
     assert not plan.q[1].any()
@@ -658,7 +609,7 @@ def test_the_bonus_is_larger_where_there_are_fewer_samples_and_values_are_capped
     samples, core = samples_at(places, [i % 2 for i in range(31)], numbers), core_of(horizon)
     core["highest"], core["n_episodes"] = 0.6, 20
     plan, apart = plan_of(2), np.zeros((2, 2), np.int64)
-    widths = np.full((2, 3, 2), -2.0)
+    widths = np.full((2, 2, 2), -2.0)
     planning.make_plan(core, samples, 31, grid, widths, apart, plan, True)
     assert plan.bonus[0, 14] > 2 * plan.bonus[0, 0] > 0
     assert plan.values[0].max() <= 2 * 0.6
@@ -672,7 +623,7 @@ def test_a_step_with_rewards_of_its_own_is_set_apart_and_leaves_the_others_alike
     grid, horizon = grid_of(*PLANE), 3
     samples, core = random_samples(300, horizon), core_of(horizon)
     samples.numbers[samples.steps == 2, 1] += samples.places[samples.steps == 2, 1] / 13.0
-    apart, widths = np.zeros((2, horizon), np.int64), np.full((2, 3, 2), -1.0)
+    apart, widths = np.zeros((2, horizon), np.int64), np.full((2, 2, 2), -1.0)
     planning.make_plan(core, samples, 300, grid, widths, apart, plan_of(horizon), True)
     assert apart[0, :2].tolist() == [ALIKE, ALIKE]
     assert apart[0, 2] != ALIKE
@@ -688,38 +639,6 @@ def test_less_is_clear_if_it_exceeds_the_deviation_of_the_differences():
     assert not step_models.is_clearly_less(others, losses, weights, 0, 20, 2.0)
     others[::2] = 0.9
     assert not step_models.is_clearly_less(losses, others, weights, 0, 20, 2.0)
-
-
-@pytest.mark.plain
-def test_a_step_that_differs_by_a_constant_is_corrected_rather_than_learned_alone():
-    grid, horizon = grid_of(*PLANE), 3
-    samples, core = random_samples(300, horizon), core_of(horizon)
-    x, a = samples.places[:, 0] / 27.0, samples.places[:, 1] / 27.0
-    samples.steps[:] = np.repeat([0, 1, 2], [130, 130, 40])  # the last step has few samples
-    samples.numbers[:, 1] = np.sin(9 * x) * np.cos(7 * a) + (samples.steps == 2)
-    apart, widths = np.zeros((2, horizon), np.int64), np.full((2, 3, 2), -1.0)
-    planning.make_plan(core, samples, 300, grid, widths, apart, plan_of(horizon), True)
-    assert apart[REWARDS].tolist() == [ALIKE, ALIKE, CORRECTED]
-
-
-@pytest.mark.plain
-def test_the_pool_lowers_the_variance_of_a_step_apart_by_what_steps_have_in_common():
-    work = np.zeros((plan_layout.N_FITS, plan_layout.N_ROWS, 1))
-    work[:, plan_layout.COUNT], work[:, plan_layout.EVIDENCE] = 1.0, 1.0 - plan_layout.THIN
-    found = np.zeros((plan_layout.N_FITS, 3))
-    found[:, 0] = found[:, 2] = 1.0  # the variance of every fit is 1
-    between = np.array([-1.0, 0.0])
-    models = models_of(1)._replace(work=work, found=found, between=between)
-    row = plan_layout.OWN
-    assert step_models.combined_variance(models, REWARDS, REWARDS, 0, True) == pytest.approx(1.0)
-    assert step_models.combined_variance(models, VALUES + row, VALUES, 0, True) == pytest.approx(
-        0.5
-    )
-    assert step_models.combined_variance(models, VALUES + row, VALUES, 0, False) == pytest.approx(1)
-    between[VALUES] = 3.0  # steps differ a lot: the pool says little
-    assert step_models.combined_variance(models, VALUES + row, VALUES, 0, True) == pytest.approx(
-        0.8
-    )
 
 
 def exogenous_axes(samples, n_state, grid, horizon):
@@ -1101,8 +1020,6 @@ def test_the_status_says_what_matters():
     assert 0.1 < status["reward noise"] < 0.4
     assert "state[0]: reward follows the trend" in str(status)
     assert "750 samples" in repr(agent)
-    agent.table.core["due"] = 150
-    assert agent.status()["next plan"] == "when the planner plays"
     agent.table.apart[0, 3] = 1
     assert agent.status()["steps"] == "rewards modeled apart at 1 of 5"
 
@@ -1134,8 +1051,8 @@ def with_field(core, **values):
         ("played", lambda a: a.astype(np.float32)),
         ("numbers", lambda a: a * [1e20, 1.0, 1.0]),
         ("core", lambda a: with_field(a, plays=-1.0)),
-        ("core", lambda a: with_field(a, usual_variance=-1.0)),
-        ("core", lambda a: with_field(a, usual=np.nan)),
+        ("core", lambda a: with_field(a, spread=-1.0)),
+        ("core", lambda a: with_field(a, earned=np.nan)),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path, name, spoil):
@@ -1239,53 +1156,6 @@ def play_returns(core, returns):
 
 
 @pytest.mark.plain
-def test_what_a_plan_earned_is_remembered_with_that_of_plans_before():
-    core, rng = core_of(1), np.random.default_rng(0)
-    core["due"], core["own"] = 10**9, -1
-    parts = [rng.normal(mean, 1.0, 40) for mean in (3.0, 5.0)]
-    for part in parts:
-        play_returns(core, part)
-        plan_episodes.begin_episode(core)  # counts the last return
-        core["own"] = -1
-        planning.remember_plan(core)
-    weights = 0.2 * 80, 40  # of the first plan, only so many count as the share USUAL of all
-    assert core["usual"][0] == pytest.approx(np.average([p.mean() for p in parts], weights=weights))
-    assert core["usual_plays"][0] == sum(weights)
-    squares = np.var(parts[0]) * weights[0] + np.var(parts[1]) * weights[1]
-    assert core["usual_variance"][0] == pytest.approx(squares / sum(weights))
-    assert core["plays"][0] == core["earned"][0] == core["squares"][0] == 0.0
-
-
-@pytest.mark.plain
-@pytest.mark.parametrize(("later", "is_due"), [(5.0, False), (4.9, False), (2.0, True)])
-def test_a_plan_that_earns_clearly_less_than_those_before_is_replaced(later, is_due):
-    core, rng = core_of(1), np.random.default_rng(0)
-    core["due"], core["own"] = 10**9, -1
-    play_returns(core, rng.normal(5.0, 1.0, 100))
-    plan_episodes.begin_episode(core)
-    planning.remember_plan(core)
-    core["own"] = -1
-    play_returns(core, rng.normal(later, 1.0, 29))
-    assert core["due"][0] == 10**9  # too few episodes to tell
-    play_returns(core, rng.normal(later, 1.0, 3))
-    assert (core["due"][0] < 10**9) == is_due
-
-
-@pytest.mark.plain
-@pytest.mark.parametrize("horizon", [2, 5, 7, 10])
-def test_a_drift_of_many_samples_is_fitted_to_all_steps(horizon, monkeypatch):
-    if IS_JIT_DISABLED:  # compiled kernels do not see the replaced constant
-        monkeypatch.setattr(drifts, "MOST_FITTED", 40)
-    n = 100 * horizon if IS_JIT_DISABLED else drifts.MOST_FITTED * horizon
-    grid, rng = grid_of(*PLANE), np.random.default_rng(0)
-    places = rng.integers(0, 27, (n, 3))
-    steps = np.arange(n) % horizon
-    places[:, 2] = np.where(steps == 0, 0, places[:, 0])  # only later steps keep their state
-    found = drifts.find_drifts(samples_at(places, steps), n, grid, 1)
-    assert found.coefficients[0, 1] == pytest.approx(1 - 1 / horizon, abs=0.25)
-
-
-@pytest.mark.plain
 def test_an_action_without_an_update_is_no_episode():
     core = core_of(1)
     core["due"], core["own"] = 10**9, -1
@@ -1308,25 +1178,6 @@ def test_episodes_of_other_agents_do_not_count_as_earned_by_the_plan():
     plan_episodes.begin_episode(core)
     assert core["plays"][0] == 1.0
     assert core["earned"][0] == 3.0
-
-
-@compiled_only
-def test_plans_are_made_less_often_while_others_play():
-    env = oil()
-    own, other = (zooming.Planner(env, seed=0) for _ in range(2))
-    own.learn(200)
-    point = np.array([0.5])
-    while other.n_episodes < 200 or not other.table.is_due:
-        other.update(0, point, point, 0.5, point, True)
-    n_other = other.table.n_plans
-    assert n_other < 0.7 * own.table.n_plans
-    assert not other.table.is_overdue
-    other.act(0, point)  # it plays itself
-    assert other.table.n_plans == n_other + 1
-    assert not other.table.is_due
-    while other.table.n_plans == n_other + 1:
-        other.update(0, point, point, 0.5, point, True)
-    assert 1.1 * plan_layout.LATER * 200 < other.n_episodes < 400  # both factors
 
 
 @compiled_only

@@ -73,13 +73,13 @@ def test_both_drivers_agree_to_the_last_bit_over_many_blocks(make_env):
     history = fused.learn(90, driver="fused") + fused.learn(60, driver="fused")
     assert same_history(history, python.learn(150, driver="python"))
     assert knowledge(fused) == knowledge(python)
-    assert (fused.choice.numbers[:, 0] > 0).all()
+    assert min(fused.choice.plays) > 0
 
 
 def test_episodes_that_the_environment_ends_early_are_credited_once():
     agent = boxes(Drift(n_steps=2), horizon=5)
     history = agent.learn(40)
-    assert agent.choice.numbers[:, 0].sum() == agent.n_episodes == 40
+    assert sum(agent.choice.plays) == agent.n_episodes == 40
     number, mean, _ = agent.trend.windows.T
     assert (number * mean).sum() == pytest.approx(history.returns.sum())
 
@@ -100,7 +100,7 @@ def test_a_copy_and_a_pickle_go_on_alike():
 class Only(Choice):
     """Lets one agent play."""
 
-    def next(self, n_episodes):
+    def next(self, leader):
         return 1, 7
 
 
@@ -438,17 +438,17 @@ def test_a_refused_reward_is_named_and_nobody_learns_from_it(driver):
 
 
 @pytest.mark.parametrize("driver", ["fused", "python"])
-def test_a_reward_that_new_trees_refuse_is_refused_at_once(driver):
+def test_a_reward_that_another_agent_refuses_is_refused_at_once(driver):
     def dynamics(state, action, step, params, rng, next_state):
         next_state[0] = rng.random()
         return 1e12 if next_state[0] > 0.98 else next_state[0]
 
     box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
     env = zooming.compiled_env(dynamics, box, box, horizon=4, start=[0.5])
-    agent = zooming.Auto(env, seed=1)
+    tree = zooming.TreeQ(env, reward_range=(0.0, 1e9), seed=1)
+    agent = zooming.Portfolio([zooming.Planner(env, seed=0), tree], seed=1)
     with pytest.raises(zooming.TransitionError, match=r"reward 1000000000000\.0 is outside"):
         agent.learn(200, driver=driver)
-    assert agent.trees
     n_episodes = agent.n_episodes
     agent._state()  # it can be saved
     with contextlib.suppress(zooming.TransitionError):
@@ -469,53 +469,32 @@ def test_clipped_rewards_are_counted_by_every_agent():
 # --- the choice -----------------------------------------------------------------------------------
 
 
-def weighted(seen):
-    """Return plays that count, mean and variance of returns, the j-th with a weight near j^2."""
-    weights = [1.0]  # of the first three returns, only the last counts
-    for j in range(2, len(seen) + 1):
-        share = min(1.0, 3.0 / j)
-        weights = [(1.0 - share) * w for w in weights] + [share]
-    mean = sum(w * x for w, x in zip(weights, seen, strict=True))
-    variance = sum(w * (x - mean) ** 2 for w, x in zip(weights, seen, strict=True))
-    return max(1.0, len(seen) * 5.0 / 9.0), mean, variance
+def late(seen):
+    """Return mean and squared standard error of the last half to three quarters of returns."""
+    first = 2 ** int(math.log2(len(seen)))  # the number of the window's first return, from 1
+    if len(seen) + 1 - first < first / 2:
+        first //= 2
+    return np.mean(seen[first - 1 :]), np.var(seen[first - 1 :]) / len(seen[first - 1 :])
 
 
-def leads(played, doubt, prior=0.0):
+def leads(played):
     """Return the lead of each agent from all of its returns."""
-    found, (n_first, first, noise) = [0.0], weighted(played[0])
-    for seen in played[1:]:
-        n, mean, variance = weighted(seen)
-        variance = (n * variance + prior * noise) / (n + prior)
-        error = math.sqrt(variance / n + noise / n_first)
-        lead = mean - first - max(error, doubt * math.sqrt(variance))
-        found.append(lead if len(seen) > 1 else -math.inf)
-    return found
+    mean, square = late(played[0])
+    found = [(late(seen) if len(seen) > 1 else (-math.inf, 0.0)) for seen in played[1:]]
+    return [0.0, *(other - mean - math.sqrt(noise + square) for other, noise in found)]
 
 
-def is_worse(played, i):
-    """Return whether the returns of agent i are below the best ones by three standard errors."""
-    if len(played[i]) < 5:
-        return False
-    judged = [weighted(seen) for seen in played if len(seen) >= 5]
-    n_best, best, noise = max(judged, key=lambda one: one[1])
-    n, mean, variance = weighted(played[i])
-    return mean + 3.0 * math.sqrt(variance / n + noise / n_best) < best
-
-
-def oracle(returns, n_agents, doubt):
+def oracle(returns, n_agents):
     """Return who plays each of 400 episodes, by a choice that keeps all returns."""
     played = [[] for _ in range(n_agents)]
     order = []
     while len(order) < 400:
         k = len(order)
-        rates = [0.5, *(0.1 if is_worse(played, i) else 0.3 for i in range(1, n_agents))]
-        missing = [
-            rate * math.sqrt(k + 1) - len(seen) for rate, seen in zip(rates, played, strict=True)
-        ]
+        missing = [0.3 * math.sqrt(k + 1) - len(seen) for seen in played]
         if max(missing) > 0:
             chosen, block = missing.index(max(missing)), math.ceil(max(missing))
         else:
-            found = leads(played, doubt)
+            found = leads(played) if len(played[0]) > 1 else [0.0]
             chosen, block = found.index(max(found)), max(1, int(0.05 * k))
         for _ in range(block):
             played[chosen].append(returns(chosen, len(order)))
@@ -523,52 +502,48 @@ def oracle(returns, n_agents, doubt):
     return order, played
 
 
-@pytest.mark.parametrize("doubt", [0.0, 1.0])
 @pytest.mark.parametrize("better", [0.0, 0.1, 0.6])
-def test_the_choice_is_that_of_plain_python(better, doubt):
+def test_the_choice_is_that_of_plain_python(better):
     noise = np.random.default_rng(int(10 * better)).random((3, 1000))
 
     def returns(agent, k):
         return float(noise[agent, k] + better * agent)
 
-    choice, order = Choice(3, doubt), []
+    choice, order = Choice(3), []
     while len(order) < 400:
-        agent, block = choice.next(len(order))
+        agent, block = choice.next(choice.leader())
         choice.credit(agent, [returns(agent, len(order) + i) for i in range(block)])
         order += [agent] * block
-    expected, played = oracle(returns, 3, doubt)
+    expected, played = oracle(returns, 3)
     assert order == expected
-    found = leads(played, doubt, prior=3.0)
-    assert choice.recommend() == found.index(max(found))
+    found = leads(played)
+    assert choice.leader() == found.index(max(found))
     if better == 0.6:
         assert order.count(2) > 200  # what is clearly better plays most
-    if better == 0.1 and doubt == 1.0:
-        assert order.count(0) > 200  # a third of a standard deviation leaves doubt
 
 
-def test_in_doubt_the_first_agent_is_recommended():
+def test_in_doubt_the_first_agent_leads():
     choice = Choice(3)
-    assert choice.recommend() == 0
+    assert choice.leader() == 0
     choice.credit(0, [1.0, 2.0, 3.0, 2.0, 1.0])
     choice.credit(1, [1.5, 2.5, 3.5, 2.5, 1.5])
-    assert choice.recommend() == 0
+    assert choice.leader() == 0
     choice.credit(1, [4.0] * 20)
-    assert choice.recommend() == 1
-    assert choice.next(25) == (2, 2)  # 0.3 sqrt(26) plays are missing
+    assert choice.leader() == 1
+    assert choice.next(1) == (2, 2)  # 0.3 sqrt(26) plays are missing
     assert choice.words(2) == "has not played"
-    assert choice.words(0) == "played 5, mean return 1.50 ± 0.40"
-    choice.credit(2, [1.0, 0.0])  # the last one has all the weight
-    assert choice.words(2) == "played 2, last return 0"
+    assert choice.words(0) == "played 5, mean return of the last half 1.50 ± 0.35"
+    choice.credit(2, [1.0])
+    assert choice.words(2) == "played 1, last return 1"
     choice.credit(2, [0.0] * 3)
-    assert choice.next(195) == (0, 2)  # sqrt(196) / 2 - 5 are missing
+    assert choice.next(1) == (1, 1)
 
 
 def test_a_portfolio_plays_the_better_agent_and_recommends_it():
     env = gym.make("zooming/Oil-v0")
     agent = zooming.Portfolio([zooming.Random(env, seed=0), zooming.AdaptiveQ(env, seed=1)], seed=0)
     agent.learn(500)
-    plays = agent.choice.numbers[:, 0]
-    assert plays[1] > 400
+    assert agent.choice.plays[1] > 400
     assert agent.recommended is agent.agents[1]
     observation = np.array([0.5])
     assert agent.predict(observation)[0] == agent.agents[1].predict(observation)[0]
@@ -646,10 +621,10 @@ def test_an_agent_of_a_user_takes_part_in_the_python_driver():
     ("name", "spoil", "sentence"),
     [
         ("counts", lambda array: array - 1, "the counts of the portfolio"),
-        ("counts", lambda array: np.array([9, 0, 0, 20]), "the player is agent 9"),
+        ("counts", lambda array: np.array([9, 0, 0, 20, 0]), "the player is agent 9"),
         ("total", lambda array: array * np.nan, "not a finite number"),
-        ("numbers", lambda array: -array, "of an agent are invalid"),
-        ("numbers", lambda array: array[:1], "wrong shape"),
+        ("choice", lambda array: -array, "windows of the returns are invalid"),
+        ("choice", lambda array: array[:1], "wrong shape"),
         ("windows", lambda array: array[:1], "wrong shape"),
     ],
 )

@@ -138,7 +138,7 @@ def test_with_noise_auto_recommends_its_planner_and_says_what_that_should_earn()
     agent = zooming.Auto(gym.make("zooming/Newsvendor-v0"), seed=0)
     assert agent.status()["recommended should earn"] is None
     agent.learn(300)
-    agent.choice.numbers[1] = 50, 1e6, 1.0  # a tree that seems to be much better
+    agent.choice.credit(1, [1e6] * 50)  # a tree that seems to be much better
     status = agent.status()
     assert status["recommended"] == "planner"
     assert agent.recommended is agent.planner

@@ -186,7 +186,7 @@ def restore_basis(
 def check_forms(table: CellTable, apart: NDArray[Any]) -> None:
     """Raise ValueError if the form of a step is invalid."""
     check_form("apart", apart, table.apart)
-    if not np.isin(apart, (layout.ALIKE, layout.ALONE, layout.CORRECTED)).all():
+    if not np.isin(apart, (layout.ALIKE, layout.ALONE)).all():
         raise ValueError("the form of a step is unknown")
 
 
@@ -255,8 +255,8 @@ def check_samples(
 
 def check_returns(core: NDArray[Any]) -> None:
     """Raise ValueError if the returns of the planner's episodes are invalid."""
-    counted = [core[name][0] for name in ("plays", "squares", "usual_plays", "usual_variance")]
-    others = [core[name][0] for name in ("total", "earned", "usual")]
+    counted = [core[name][0] for name in ("plays", "squares", "spread")]
+    others = [core[name][0] for name in ("total", "earned")]
     if not np.isfinite(counted + others).all() or min(counted) < 0.0:
         raise ValueError("the returns of the planner's episodes are invalid")
 
@@ -265,8 +265,17 @@ _ROOM = 1024  # least number of rows of samples to reserve
 MOST_FIRST = 10_000_000  # cells of all steps before any sample: 320 MB
 THIRDS = 8  # axes that can have three bins each, which makes 6,561 cells for each category
 _CACHES = ("_handle", "_policy", "_counted")
-OLD = 0.5  # a plan from less than this share of the samples is no longer recommended
-WORSE = 1.0  # standard errors by which a plan must earn less not to be recommended
+
+
+def spread_of_returns(samples: Samples, n: int, known: float) -> float:
+    """Return the 95 % quantile of the returns minus their median; `known` if that is unknown."""
+    starts = np.flatnonzero(samples.steps[:n] == 0)
+    if len(starts) < layout.LEAST_RETURNS or (samples.numbers[:n, WEIGHT] > 1.0).any():
+        return known
+    middle, high = np.quantile(
+        np.add.reduceat(samples.numbers[:n, MEAN_REWARD], starts), [0.5, 0.95]
+    )
+    return float(high - middle)
 
 
 class Policy(NamedTuple):
@@ -317,7 +326,7 @@ class CellTable:
                 f"{MOST_FIRST:,}; give a shorter horizon, or ordered=[name] for values in an order"
             )
         self.samples = _allocate(0, len(axes) + axes.n_state)
-        self.widths = np.full((2, 3, len(axes)), layout.FIRST_WIDTH)
+        self.widths = np.full((2, 2, len(axes)), layout.FIRST_WIDTH)
         self.apart = np.zeros((2, int(core["horizon"][0])), np.int64)  # forms of the next plan
         self.played_apart = self.apart  # forms of the plan that is played
         self.kept: Basis | None = None  # of the recommended plan; None: use all that is known
@@ -370,12 +379,6 @@ class CellTable:
         return bool(self.core["n_episodes"][0] >= self.core["due"][0]) or self._is_crowded
 
     @property
-    def is_overdue(self) -> bool:
-        """Whether a new plan is due even though others play, see `plan_layout.LATER`."""
-        late = layout.LATER * self.core["due"][0]
-        return bool(self.core["n_episodes"][0] >= late) or self._is_crowded
-
-    @property
     def _is_crowded(self) -> bool:
         """Whether there are so many rows of samples that they must be condensed."""
         return bool(self.core["n_samples"][0] > self.core["most_samples"][0])
@@ -402,6 +405,7 @@ class CellTable:
         if n > self.max_samples:
             samples = condense(samples, n, self.units, self.max_samples)
             core["n_samples"] = n = len(samples.steps)
+        core["spread"] = spread_of_returns(samples, n, float(core["spread"][0]))
         bins, edges = self._lay_grid(core, samples, n)
         grid = Grid(*make_grid(self.kinds, self.units, bins, edges, self.axes.n_state))
         center_states(grid, samples, n, self.axes.n_state)
@@ -425,14 +429,14 @@ class CellTable:
         if not plays:
             return None, self.earned
         kept, n = self.kept, int(core["n_planned"])
-        if kept is not None and kept.n_samples < OLD * n:
+        if kept is not None and kept.n_samples < layout.OLD * n:
             kept = None  # what it earned is long ago
         before, usual, variance = self.earned.tolist() if kept else (0.0, 0.0, 0.0)
         before = min(before, layout.USUAL * float(core["n_episodes"]))
         total, away = before + plays, mean - usual
         spread = (before * variance + squares + before * plays / total * away**2) / total
         error = math.sqrt(spread * (1.0 / plays + 1.0 / before)) if before else math.inf
-        if kept is not None and away < -WORSE * error:
+        if kept is not None and away < -layout.WORSE * error:
             return kept, self.earned
         played = Basis(self.grid, self.widths, self.played_apart, n)
         return played, np.array([total, usual + away * plays / total, spread])

@@ -1,17 +1,19 @@
-"""The agent with nothing to set: a planner and optimistic trees that learn from each other."""
+"""The agent with nothing to set: a planner and an optimistic tree that learn from each other."""
 
 from __future__ import annotations
 
-import copy
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.agents.auto.alarm import has_fallen
 from zooming.agents.auto.choices import Choice
-from zooming.agents.auto.portfolio import IS_OPEN, Portfolio, common_range
+from zooming.agents.auto.constants import CONSTANTS, KEPT, MOST_CUBES, PILOT, START, in_words
+from zooming.agents.auto.portfolio import IS_OPEN, LEADS, PLAYER, Portfolio, common_range
+from zooming.agents.auto.trend import Trend
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.env_facts import stated_range
@@ -19,75 +21,26 @@ from zooming.agents.base.seeds import seed_of
 from zooming.agents.base.status import Status
 from zooming.agents.files.options import build_agent, fixed_options_of, options_of
 from zooming.agents.planner.planner import Planner
-from zooming.agents.tables.split_options import n_first_balls
 from zooming.agents.tables.tree_q import TreeQ
 from zooming.agents.training.replay import Transitions, kept_transitions
-from zooming.spaces.axes import Axes
-from zooming.validation import LARGEST_REWARD, SMALLEST_SPAN, check_float, check_int, check_range
-
-TRIAL, FIRST_TRIAL = 200, 2000  # episodes of a new tree, and when it plays first
-AFTER_TRIAL = 10  # plays that count afterwards: the tree goes on learning, and is forced to play
-FIRST_CUTS = 0.35, 0.65  # range of its first cut: it has other borders than the tree that leads
-MOST_FIRST = 4096  # balls that such a tree may begin with; otherwise it has the same borders
-
-
-def time_after(time: int, n_episodes: int) -> int:
-    """Return the number of episodes at which the next trial is due, after the one at `time`.
-
-    Times double. No two trials come in a row.
-    """
-    while time < 1.5 * n_episodes:
-        time *= 2
-    return time
-
-
-def draw_cut(axes: Axes, seed: int) -> float | None:
-    """Return a random first cut of a new tree; None if it would begin with too many balls."""
-    if not _can_cut(axes):
-        return None
-    return float(np.random.default_rng(seed).uniform(*FIRST_CUTS))
-
-
-def check_cut(axes: Axes, first_cut: Any) -> float | None:
-    """Return the stored first cut of a tree. Raise ValueError if no trial could have made it.
-
-    Many first balls would take memory before the rows of a file are checked.
-    """
-    if first_cut is None:
-        return None
-    if not _can_cut(axes):
-        raise ValueError(f"a tree with first_cut={first_cut!r} would have too many balls")
-    return check_float(first_cut, "first_cut", *FIRST_CUTS)
-
-
-def check_trial(number: Any, has_trees: bool) -> int:
-    """Return the stored number of the tree that plays a trial. Raise ValueError if it is wrong."""
-    found: int = check_int(number, "on_trial", 0)
-    if found > 2 or (found and not has_trees):
-        raise ValueError(f"agent {found} plays a trial, but it is no shared tree")
-    return found
-
-
-def _can_cut(axes: Axes) -> bool:
-    return n_first_balls(axes, FIRST_CUTS[0]) <= MOST_FIRST
-
-
-# (shared, slope) of each tree, see `TreeQ`. Two and four trees were worse: docs/lab/research.md.
-TREES = ((True, 0.0), (True, 0.6), (False, 0.6))
-PILOT = 5  # episodes that the planner plays first: the trees learn the scale of rewards from them
-FAR = 1e9  # the trees accept rewards up to FAR times the largest one seen, if no range is known
-DOUBT = 1.0  # see `Choice`: where returns are noisy, they understate what the planner has learned
-MOST_CUBES = 6  # with more axes, the trees halve one side at a time
-GROWTH = 1.1  # the trees are told the span of the rewards when it has grown by this factor
+from zooming.errors import CheckpointError, ConfigurationError
+from zooming.kernels.plans.layout import CONSTANTS as PLANNER
+from zooming.validation import (
+    LARGEST_REWARD,
+    SMALLEST_SPAN,
+    Floats,
+    check_int,
+    count_own_frames,
+)
 
 
 class Auto(Portfolio):
     """Learn fast with nothing to set. Try this agent first; `AdaptiveQ` is the one with a theorem.
 
-    It is a `Portfolio` of a `Planner` and three `TreeQ`, which all learn from every episode. The
-    returns decide which of them plays. `docs/auto.md` explains it on a page. A step takes 20 to 100
-    times as long as with `AdaptiveQ`, and memory grows with the samples up to `max_samples`.
-    Nothing is proved about it.
+    It is a `Portfolio` of a `Planner` and a `TreeQ`, which both learn from every episode. The tree
+    may lead only where repeated transitions show no noise. `docs/auto.md` explains it on a page. A
+    step takes 20 to 100 times as long as with `AdaptiveQ`, and memory grows with the samples up to
+    `max_samples`. Nothing is proved about it.
 
     Parameters
     ----------
@@ -113,6 +66,9 @@ class Auto(Portfolio):
     names : dict or sequence, optional
         Names of the axes for everything that is printed, drawn or written: {axis: name}, or one
         name per axis, the state's first. By default those of `env.metadata["names"]`, if any.
+    stationary : bool, default False
+        Whether the law of the environment surely never changes. By default the agent starts anew
+        when returns have clearly fallen; `changes` has the episodes after which it did.
     seed : int, optional
         Seed of the agents and of the environment. By default a random one.
 
@@ -137,6 +93,7 @@ class Auto(Portfolio):
         squash: bool | float | Mapping[str, float] = False,
         weights: Mapping[str, float] | Iterable[float] | None = None,
         names: Mapping[str, str] | Iterable[str] | None = None,
+        stationary: bool = False,
         seed: int | None = None,
     ) -> None:
         seed = seed_of(seed)
@@ -149,84 +106,85 @@ class Auto(Portfolio):
         self._name_as_part(self.planner)
         super().__init__([self.planner], seed=seed)
         self.max_samples = self.planner.max_samples
+        if not isinstance(stationary, bool):
+            raise ConfigurationError(f"stationary={stationary!r}: give True or False")
+        self.stationary = stationary
         self._known_range = None if known is None else self.planner.reward_range
-        self._tree_range: tuple[float, float] | None = None  # once there are trees
-        self._next_trial = FIRST_TRIAL
-        self._on_trial = 0  # index in `agents` of the tree that plays a trial; 0: no trial
+        self.changes: list[int] = []  # episodes after which it started anew
+        self._returns: Floats = np.empty(0)  # of leaders, since the last start
 
-    # --- the trees --------------------------------------------------------------------------------
+    # --- the tree ---------------------------------------------------------------------------------
 
     @property
-    def trees(self) -> list[TreeQ]:
-        """The trees; empty during the pilot."""
-        return [agent for agent in self._parts if isinstance(agent, TreeQ)]
+    def tree(self) -> TreeQ | None:
+        """The tree; None during the pilot."""
+        return next((agent for agent in self._parts if isinstance(agent, TreeQ)), None)
 
-    def _before_choice(self) -> tuple[int, int] | None:
-        """Add the trees after the pilot, tell them the scale of rewards, and begin trials."""
-        if waiting := self._end_trial():
-            return waiting
-        if self.n_episodes < PILOT:
-            return None
-        known = self._known_range
+    def _before_choice(self) -> None:
+        """Add the tree after the pilot, and tell it the scale of rewards.
+
+        While all rewards are equal, nothing is known about their scale. A span of 1 serves: without
+        a tree and without a bonus, nothing would explore.
+        """
+        if not self.stationary and has_fallen(self._returns[START:], self._start()):
+            self._start_anew()
+        if self._n_since < PILOT:
+            return
         least, most = self._rewards_seen()
-        span = most - least
-        if span < SMALLEST_SPAN and known is not None:
-            span = known[1] - known[0]
+        span, tree = most - least, self.tree
         if span < SMALLEST_SPAN:
-            return None  # all rewards were equal: nothing is known about their scale
-        highest = None if known else most
-        if not self.trees:
-            far = min(LARGEST_REWARD / 2, FAR * max(span, abs(least), abs(most), 1.0))
-            trees = self._make_trees(known or (-far, far))
-            for tree in trees:
-                tree.rescale(span, highest)
-                self._teach_pilot(tree)
-            self._add_trees(trees)
-        for tree in self.trees:
-            if span > GROWTH * tree.scale:
-                self._catch_up(tree)
-                tree.rescale(span)
-        return self._begin_trial(span, highest)
+            span = 1.0 if self._known_range is None else self._known_range[1] - self._known_range[0]
+        if tree is None:
+            tree = self._make_tree()
+            tree.rescale(span, None if self._known_range else most)
+            self._teach_pilot(tree)
+            self._add(tree)
+        elif span != tree.scale:
+            self._catch_up(tree)
+            tree.rescale(span)
 
-    def _begin_trial(self, span: float, highest: float | None) -> tuple[int, int] | None:
-        """If a trial is due and the leader may be stuck, put a new tree in place of a shared one.
+    @property
+    def _n_since(self) -> int:
+        """Number of episodes since the last start."""
+        return self.n_episodes - (self.changes[-1] if self.changes else 0)
 
-        Return (number of the new tree in `self.agents`, episodes that it plays), or None. `span`
-        and `highest` are the arguments of `TreeQ.rescale`.
+    def _start(self) -> float:
+        """Return the mean of the first returns since the last start."""
+        return float(self._returns[:START].mean()) if len(self._returns) else 0.0
+
+    def _credit(self, returns: list[float], player: int, **changes: Any) -> None:
+        is_leader = self.counts[LEADS] and player == self.counts[PLAYER]
+        if is_leader and not self.stationary:
+            first, later = np.split(np.append(self._returns, returns), [START])
+            changes["_returns"] = np.append(first, later[-KEPT:])
+        super()._credit(returns, player, **changes)
+
+    def _start_anew(self) -> None:
+        """Forget all that was learned, because the law of the environment has changed."""
+        n = self.n_episodes
+        options = self.planner.get_params()
+        options["seed"] = seeds.derive_seed(self.seed, f"planner {n}")
+        planner = Planner(self.planner.env, **options)
+        self._name_as_part(planner)
+        planner.run.lock = self.run.lock
+        # One call, so that an interrupt leaves either everything as it was or a new start.
+        vars(self).update(
+            planner=planner, _parts=[planner], choice=Choice(1), trend=Trend(),
+            changes=[*self.changes, n], _returns=np.empty(0),
+        )  # fmt: skip
+        warnings.warn(
+            f"{self.env_name}: returns have fallen clearly after {n:,} episodes, so the agent "
+            "starts anew. If the law of the environment cannot change, give stationary=True",
+            stacklevel=count_own_frames(),
+        )
+
+    def _leader(self) -> int:
+        """Return who plays and is recommended: the planner, or the tree if nothing is random.
+
+        Where repeated transitions show no noise, returns tell who is better. Otherwise a few lucky
+        returns would let the tree lead, and those of the planner lag behind what it has learned.
         """
-        if self.n_episodes < self._next_trial:
-            return None
-        next_trial, leader = time_after(self._next_trial, self.n_episodes), self.choice.leader()
-        leading = self._parts[leader]
-        is_shared = isinstance(leading, TreeQ) and leading.shared
-        self._catch_up(self.planner)  # it may make a plan, which tells whether there is noise
-        may_be_stuck = is_shared or (leader == 0 and self.planner.table.core["is_exact"][0])
-        if not may_be_stuck:
-            self._next_trial = next_trial
-            return None
-        number = 2 if leader == 1 else 1
-        seed = seeds.derive_seed(self.seed, f"trial {self.n_episodes}")
-        assert self._tree_range is not None  # there are trees
-        tree = self._make_tree(number, seed, draw_cut(self.axes, seed), self._tree_range)
-        tree.rescale(span, highest)
-        agents, choice = list(self._parts), copy.deepcopy(self.choice)
-        agents[number] = tree
-        choice.forget(number)
-        # One call, so that an interrupt leaves either everything as it was or a trial that is due.
-        vars(self).update(_parts=agents, choice=choice, _on_trial=number, _next_trial=next_trial)
-        return number, TRIAL
-
-    def _end_trial(self) -> tuple[int, int] | None:
-        """End a trial that was played.
-
-        Return (tree, episodes) if an interrupt came before it began.
-        """
-        if self._on_trial and not self.choice.numbers[self._on_trial, 0]:
-            return self._on_trial, TRIAL
-        if self._on_trial:
-            self.choice.shorten(self._on_trial, AFTER_TRIAL)
-        self._on_trial = 0
-        return None
+        return super()._leader() if self.planner.table.core["is_exact"][0] else 0
 
     def _rewards_seen(self) -> tuple[float, float]:
         """Return the lowest and the highest reward so far."""
@@ -250,7 +208,7 @@ class Auto(Portfolio):
             tree._learn_transitions(kept)
 
     def update(self, step: int, *transition: Any, **options: Any) -> None:
-        if step == 0 and not self.trees and not self.counts[IS_OPEN]:
+        if step == 0 and self.tree is None and not self.counts[IS_OPEN]:
             with self.run.lock:
                 self._settle()
                 self._before_choice()
@@ -260,8 +218,8 @@ class Auto(Portfolio):
         self, recorded: Transitions, done: NDArray[np.int64] | None = None
     ) -> None:
         starts = np.flatnonzero(np.asarray(recorded.steps) == 0)
-        n_pilot = max(0, PILOT - self.n_episodes)
-        if not self.trees and len(starts) > n_pilot:  # the trees begin within the record
+        n_pilot = max(0, PILOT - self._n_since)
+        if self.tree is None and len(starts) > n_pilot:  # the tree begins within the record
             first = int(starts[n_pilot])
             super()._learn_transitions(recorded.part(0, first))
             self._before_choice()
@@ -273,81 +231,51 @@ class Auto(Portfolio):
         """Let the error messages of an inner agent refer to Auto and its options."""
         agent.problem.agent_name, agent.problem.is_part = "Auto", True
 
-    def _make_tree(
-        self, number: int, seed: int, first_cut: float | None, reward_range: tuple[float, float]
-    ) -> TreeQ:
-        """Return a new tree with the options of `agents[number]`."""
-        shared, slope = TREES[number - 1]
+    def _make_tree(self) -> TreeQ:
         # With "all" a split makes 2^axes balls: 700 MB after 100 episodes on 12 axes.
         split = "all" if self.axes.n_wide <= MOST_CUBES else "longest"
-        known = {"reward_range": reward_range, "first_cut": first_cut, "split": split}
-        options = {**self.planner.problem.options, **known}
+        reward_range = self._known_range or (-LARGEST_REWARD / 2, LARGEST_REWARD / 2)
+        options = {**self.planner.problem.options, "reward_range": reward_range, "split": split}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the planner has warned of the same
-            tree = TreeQ(self.planner.env, shared=shared, slope=slope, seed=seed, **options)
+            tree = TreeQ(self.planner.env, seed=seeds.derive_seed(self.seed, "tree"), **options)
         self._name_as_part(tree)
         tree.run.lock = self.run.lock
         return tree
 
-    def _make_trees(
-        self,
-        reward_range: tuple[float, float],
-        first_cuts: Sequence[float | None] = (None,) * len(TREES),
-    ) -> list[TreeQ]:
-        names = (f"tree {shared} {slope}" for shared, slope in TREES)
-        return [
-            self._make_tree(number, seeds.derive_seed(self.seed, name), first_cut, reward_range)
-            for number, (name, first_cut) in enumerate(zip(names, first_cuts, strict=True), 1)
-        ]
-
-    def _add_trees(self, trees: list[TreeQ]) -> None:
-        agents = [*self._parts, *trees]
+    def _add(self, tree: TreeQ) -> None:
+        agents, choice = [*self._parts, tree], Choice(len(self._parts) + 1)
+        choice.windows[:-1] = self.choice.windows
         self.problem.reward_range = common_range(agents)
-        # One call, so that an interrupt finds all trees or none. The returns of the pilot are
-        # forgotten: the planner knew nothing then, and would not play for many episodes.
-        vars(self).update(
-            _parts=agents,
-            choice=Choice(len(agents), DOUBT),
-            reward_range=self.problem.reward_range,
-            _tree_range=trees[0].reward_range,
-        )
-
-    def _best(self) -> int:
-        """Return the number of the agent that is recommended: 0, the planner, if there is noise.
-
-        The planner learns from all episodes, whoever played them. Its own few returns are old where
-        a tree leads, and a few lucky returns may let a tree lead: with noise, its policy was better
-        than that of the tree at 11 of 11 checkpoints of Pricing and at the only one of Queue.
-        """
-        return super()._best() if self.planner.table.core["is_exact"][0] else 0
+        # One call, so that an interrupt finds all of it or nothing.
+        vars(self).update(_parts=agents, choice=choice, reward_range=self.problem.reward_range)
 
     # --- words ------------------------------------------------------------------------------------
 
-    def status(self) -> Status:
+    def status(self, constants: bool = False) -> Status:
         """Return who plays and why, how the returns develop, and the status of the planner.
+
+        Parameters
+        ----------
+        constants : bool, default False
+            Whether to add all constants, each with its reason.
 
         Returns
         -------
         Status
             The entries of `Portfolio.status`, and "planner": the entries of `Planner.status`.
-            `print` shows it readably.
+            "started anew after episodes": when returns had fallen clearly, if ever. `print` shows
+            it readably.
         """
         believed = self.planner.status()
         for name in ("horizon", "recommended should earn", "warnings"):  # said of all agents
             del believed[name]
-        return Status({**super().status(), "planner": believed})
-
-    def _why(self, player: int, names: list[str]) -> str:
-        if self._on_trial and player == self._on_trial:
-            return "it is a new tree, tried because the agent that leads may be stuck"
-        return super()._why(player, names)
+        changes = {"started anew after episodes": self.changes} if self.changes else {}
+        shown = {"constants": in_words(CONSTANTS) | in_words(PLANNER)} if constants else {}
+        return Status({**super().status(), **changes, "planner": believed, **shown})
 
     def _names(self) -> list[str]:
-        trees = [
-            f"tree, {'shared' if tree.shared else 'apart'}, slope {tree.slope:g}"
-            for tree in self.trees
-        ]
-        return ["planner", *trees]
+        return ["planner", "tree"][: len(self._parts)]
 
     # --- files ------------------------------------------------------------------------------------
 
@@ -355,7 +283,7 @@ class Auto(Portfolio):
         known = None if self._known_range is None else list(self._known_range)
         options = {**self.problem.options, "reward_range": known, "seed": self.seed}
         del options["rewards"]
-        return {"max_samples": self.max_samples, **options}
+        return {"max_samples": self.max_samples, "stationary": self.stationary, **options}
 
     def get_params(self) -> dict[str, Any]:
         """Return the keyword arguments that rebuild this agent, see `Agent.get_params`."""
@@ -375,19 +303,22 @@ class Auto(Portfolio):
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         values, arrays = super()._state()
-        own = {
-            "tree_range": self._tree_range,
-            "first_cuts": [tree.first_cut for tree in self.trees],
-            "next_trial": self._next_trial,
-            "on_trial": self._on_trial,
-        }
-        return {**values, **own}, arrays
+        own = {"has_tree": self.tree is not None, "changes": self.changes}
+        return {**values, **own}, {**arrays, "returns": self._returns}
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        if values["tree_range"] is not None:
-            tree_range = check_range(values["tree_range"], "tree_range")
-            cuts = [check_cut(self.axes, cut) for cut in values["first_cuts"]]
-            self._add_trees(self._make_trees(tree_range, cuts))
-        self._next_trial = check_int(values["next_trial"], "next_trial", 1)
-        self._on_trial = check_trial(values["on_trial"], bool(self.trees))
+        if "first_cuts" in values:
+            raise CheckpointError(
+                "the file is of an earlier version of Auto, which had three trees; learn again, "
+                "or load it with the version that saved it"
+            )
+        if values["has_tree"]:
+            self._add(self._make_tree())
+        changes = [check_int(n, "changes", 1) for n in values["changes"]]
+        returns = arrays["returns"]
+        if returns.dtype != np.float64 or returns.ndim != 1 or not np.isfinite(returns).all():
+            raise ValueError("the returns are not a list of finite numbers")
+        if len(returns) > START + KEPT or changes != sorted(changes):
+            raise ValueError("the returns are too many, or the changes are not in order")
         super()._restore(values, arrays)
+        self.changes, self._returns = changes, returns.copy()

@@ -169,8 +169,8 @@ def unique_names(agents: Sequence[Agent]) -> list[str]:
 
 
 # Indices of `Portfolio.counts`: who plays, episodes left in the block, whether an episode of the
-# block is in progress, number of episodes so far.
-PLAYER, LEFT, IS_OPEN, N_EPISODES = range(4)
+# block is in progress, number of episodes so far, whether the player is the leader.
+PLAYER, LEFT, IS_OPEN, N_EPISODES, LEADS = range(5)
 MANY = 20_000  # recorded transitions that all agents learn before more are played: they need memory
 FINITE = (-float(np.finfo(np.float64).max), float(np.finfo(np.float64).max))  # any reward
 Keeper = TypeVar("Keeper")
@@ -275,7 +275,7 @@ def _copy_arrays(keeper: Keeper) -> Keeper:
 
 def check_counts(counts: NDArray[Any], total: NDArray[Any], n_agents: int) -> None:
     """Raise ValueError if the stored counts, or the return of the open episode, are invalid."""
-    if counts.dtype != np.int64 or counts.shape != (4,) or (counts[LEFT:] < 0).any():
+    if counts.dtype != np.int64 or counts.shape != (5,) or (counts[LEFT:] < 0).any():
         raise ValueError("the counts of the portfolio are invalid")
     if not 0 <= counts[PLAYER] < n_agents or counts[IS_OPEN] > 1:
         raise ValueError(f"the player is agent {counts[PLAYER]}, but there are {n_agents} agents")
@@ -340,7 +340,7 @@ class Portfolio(Delegate):
             super().__init__(first.env, **options, seed=seed)
         self.reward_range = self.problem.reward_range = common_range(self._parts)
         self.choice, self.trend = Choice(len(self._parts)), Trend()
-        self.counts = np.zeros(4, np.int64)  # PLAYER, LEFT, IS_OPEN, N_EPISODES
+        self.counts = np.zeros(5, np.int64)  # see PLAYER
         self._total = np.zeros(1)  # return so far of the current episode
         self._played: Played | None = None  # what some agents have yet to learn
         self._update: PendingUpdate | None = None  # what some agents have yet to learn, too
@@ -549,23 +549,26 @@ class Portfolio(Delegate):
     def _choose(self) -> None:
         """Choose who plays the next block, if the current one is over."""
         if self.counts[LEFT] == 0:
-            self.counts[[PLAYER, LEFT]] = self._before_choice() or self.choice.next(self.n_episodes)
+            self._before_choice()
+            leader = self._leader()
+            player, left = self.choice.next(leader)
+            self.counts[[PLAYER, LEFT, LEADS]] = player, left, player == leader
 
     def _catch_up(self, agent: Agent) -> None:
         """Let an agent learn all episodes played so far; others may learn them later."""
         if self._played is not None:
             self._played.catch_up(agent)
 
-    def _before_choice(self) -> tuple[int, int] | None:
-        """Prepare the agents for the next block. Return (player, number of episodes) or None.
+    def _before_choice(self) -> None:
+        """Prepare the agents for the next block. A subclass may add agents here."""
 
-        None leaves the choice to `Choice.next`. A subclass may add agents here.
-        """
-        return None
+    def _leader(self) -> int:
+        """Return the number of the agent that plays unless others lack plays."""
+        return self.choice.leader()
 
     def _why(self, player: int, names: list[str]) -> str:
         """Return why an agent plays, in words."""
-        return self.choice.reason(player, names)
+        return self.choice.reason(player, self._leader(), names)
 
     def _play_blocks(self, env: Any, crossing: Crossing, log: RunArrays, end: int) -> int:
         """Play episodes until log.done[0] equals `end`; return the code of the last kernel.
@@ -695,11 +698,11 @@ class Portfolio(Delegate):
     def _should_earn(self) -> tuple[float, float] | None:
         best = self._best()
         own = self._parts[best]._should_earn()
-        return self.choice.expected(best) if own is None else own
+        return self.choice.late(best) if own is None else own
 
     def _best(self) -> int:
         """Return the number of the agent that is recommended."""
-        return self.choice.recommend()
+        return self._leader()
 
     @property
     def n_balls(self) -> int:
@@ -714,7 +717,7 @@ class Portfolio(Delegate):
     @property
     def nbytes(self) -> int:
         """Memory of all agents in bytes."""
-        own = self.choice.numbers, self.trend.windows, self.counts, self._total
+        own = self.choice.windows, self.trend.windows, self.counts, self._total
         return sum(int(array.nbytes) for array in own) + sum(agent.nbytes for agent in self._parts)
 
     def status(self) -> Status:
@@ -743,7 +746,7 @@ class Portfolio(Delegate):
         """Return the entries of `Portfolio.status`."""
         names, choice = self._names(), self.choice
         player, trend = int(self.counts[PLAYER]), self.trend
-        latest = None if self.is_guided else trend.latest()  # it knows only own episodes
+        latest = None if self.is_guided else trend.late()  # it knows only own episodes
         gain = latest and trend.expected_gain(
             1000, ceiling(self.reward_range, self.horizon, self._parts, latest[0])
         )
@@ -823,14 +826,19 @@ class Portfolio(Delegate):
         values, arrays = nested_state(self._parts)
         own = {
             "counts": self.counts, "total": self._total, "windows": self.trend.windows,
-            "numbers": self.choice.numbers,
+            "choice": self.choice.windows,
         }  # fmt: skip
         return {"agents": values}, {**arrays, **own}
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         counts, total = arrays["counts"], arrays["total"]
         check_counts(counts, total, len(self._parts))
-        self.choice.restore(arrays["numbers"])
+        if "numbers" in arrays:
+            raise CheckpointError(
+                "the file is of an earlier version of Portfolio, which weighed returns otherwise; "
+                "learn again, or load it with the version that saved it"
+            )
+        self.choice.restore(arrays["choice"])
         self.trend.restore(arrays["windows"])
         restore_arms(self._parts, values["agents"], arrays)
         self.counts, self._total = counts.copy(), total.copy()

@@ -85,8 +85,9 @@ class Gain(NamedTuple):
 class Trend:
     """Statistics of the returns in windows of growing length."""
 
-    def __init__(self) -> None:
-        self.windows: NDArray[np.float64] = np.zeros((N_WINDOWS, 3))  # number, mean, variance
+    def __init__(self, windows: NDArray[np.float64] | None = None) -> None:
+        empty = np.zeros((N_WINDOWS, 3))  # number, mean, variance
+        self.windows: NDArray[np.float64] = empty if windows is None else windows
 
     @property
     def n_episodes(self) -> int:
@@ -105,13 +106,17 @@ class Trend:
                 n + 1.0, mean + share * away, (1.0 - share) * (variance + share * away * away)
             )  # fmt: skip
 
-    def latest(self) -> tuple[float, float] | None:
-        """Return (mean, standard error) of the returns in about the last half of the episodes."""
-        used = self._long_windows()
-        if not used:
+    def late(self) -> tuple[float, float] | None:
+        """Return (mean, standard error) of the last half of the returns; None of one return.
+
+        More exactly, of the last half to three quarters.
+        """
+        n = self.n_episodes
+        if n < 2:
             return None
-        is_short = self.windows[used[-1], 0] < 2 ** (used[-1] - 1)
-        return self._pool(used[-2:] if is_short else used[-1:])
+        last = n.bit_length() - 1
+        is_short = self.windows[last, 0] < 2 ** (last - 1)
+        return self._pool([last - 1, last] if is_short else [last])
 
     def expected_gain(self, n_more: int, ceiling: float = math.inf) -> Gain | None:
         """Estimate how much more the next `n_more` episodes return than the last half so far.
@@ -121,7 +126,7 @@ class Trend:
         within the windows, and from the residuals of the fit. The larger estimate is used. The
         predicted mean return is at most `ceiling`. Return None if there are too few episodes.
         """
-        used, latest = self._long_windows()[-FITTED:], self.latest()
+        used, latest = self._long_windows()[-FITTED:], self.late()
         if len(used) < FITTED or latest is None:
             return None
         n, mean, variance = self.windows[used].T
@@ -149,7 +154,7 @@ class Trend:
 
         Return True if there are too few episodes to tell.
         """
-        used, latest = self._long_windows(), self.latest()
+        used, latest = self._long_windows(), self.late()
         if len(used) < 4 or latest is None:
             return True
         return latest[0] > self._pool(used[:2])[0]

@@ -22,7 +22,7 @@ from zooming.kernels.loop import episodes as pausing
 from zooming.kernels.loop.crossing import Crossing
 from zooming.kernels.plans import actions as plan_actions
 from zooming.kernels.plans import play as plan_episodes
-from zooming.kernels.plans.layout import CATEGORIES, CAUTION, CORE, ENDED, FLAT, PLAYED, SMOOTH
+from zooming.kernels.plans.layout import CATEGORIES, CORE, ENDED, FLAT, OPTIMISM, PLAYED, SMOOTH
 from zooming.partitions.cells import THIRDS, CellTable
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible
@@ -47,8 +47,7 @@ class Planner(Agent):
     tune: bandwidths, noise and the relevant axes are estimated by leave-one-out error.
     `docs/planner.md` has the definition. Nothing is proved about it; `AdaptiveQ` has a theorem.
 
-    A new plan is made at the start of an episode if the number of episodes has grown by 10 %, or by
-    32 % while others play, or if the plan earns clearly less than those before.
+    A new plan is made at the start of an episode if the number of episodes has grown by 10 %.
     `act` plays this plan with a bonus. `predict`, `value`, `q_value` and `partition` use the same
     plan without the bonus, once it has been played: a plan is recommended unless its episodes earn
     clearly less than those of the plans recommended before it. If the planner has not played, as in
@@ -153,7 +152,7 @@ class Planner(Agent):
         )
         table = self.table
         with self.run.lock:
-            if step == 0 and table.is_overdue:  # others act: no plan was needed
+            if step == 0 and table.is_due:  # others act
                 table.refit()
             table.reserve(1)
             plan_episodes.record_at(
@@ -379,8 +378,7 @@ class Planner(Agent):
         """Return what the planner believes, as of its last plan.
 
         "samples": number so far. "plans": number of plans made. "next plan": number of episodes
-        from which on a new one is made when the planner plays, or earlier if this plan disappoints;
-        "when the planner plays" if that many were played by others. "cells": cells of the grid per
+        from which on a new one is made when the planner plays. "cells": cells of the grid per
         step. "steps": "alike" if all steps share one model; otherwise at how many steps the model
         of rewards or of next values is apart, because this predicts the samples better. "reward
         noise" and "value noise": standard deviation of what the model does not explain. "axes": for
@@ -402,7 +400,7 @@ class Planner(Agent):
         return {
             "samples": int(self.table.samples.numbers[: self.table.n_samples, 0].sum()),
             "plans": int(core["n_plans"]),
-            "next plan": due if due > self.n_episodes else "when the planner plays",
+            "next plan": max(due, self.n_episodes),
             "cells": self.table.n_cells // self.horizon,
             "steps": ", ".join(steps) or "alike",
             "reward noise": float(np.sqrt(core["reward_noise"])),
@@ -425,7 +423,7 @@ class Planner(Agent):
         """Return (value of the start states under the recommended plan, its standard error)."""
         found = self.table.policy()
         value, penalty = self.table.start_value(found.grid, found.plan, found.key[0])
-        return value, penalty / CAUTION
+        return value, penalty / OPTIMISM
 
     def _warnings(self) -> list[str]:
         """Return one sentence per sign that an option of the agent may not fit the problem."""

@@ -72,7 +72,7 @@ def choose(core, grid, plan, step, state, boldness, allowed, action):
         else:
             q += plan.bonus[step, c]
         if explores:
-            q = plan.way[step, c]
+            q = plan.way[step, c] / np.sqrt(1.0 + plan.played[c])
         if best >= 0 and q < most - slack:
             continue
         if is_masked and not is_feasible(grid, n_state, b, allowed):

@@ -1,7 +1,7 @@
 """The drift of an episode: the expected next state, as a linear function of state and action.
 
-The drift of each state axis is a ridge regression on at most MOST_FITTED samples. Of a stock, it is
-about stock + order - mean demand. Next values depend on state and action mostly through it. The
+The drift of each state axis is a ridge regression. Of a stock, it is about stock + order - mean
+demand. Next values depend on state and action mostly through it. The
 planner uses it twice:
 
 - The value of the drift is an estimate of the next value. The regression of next values has only
@@ -17,10 +17,8 @@ import numpy as np
 
 from zooming.kernels.loop.jit import jit_inline, jit_kernel
 from zooming.kernels.plans.grids import interpolation, place_of
-from zooming.kernels.plans.layout import CATEGORIES, ENDED, MOST_FITTED, RIDGE, WEIGHT
+from zooming.kernels.plans.layout import CATEGORIES, ENDED, RIDGE, WEIGHT
 from zooming.kernels.plans.trends import decompose, solve
-
-HASH = 2654435761  # a large prime near 2^32 / 1.618: its multiples are spread evenly
 
 
 class Drifts(NamedTuple):
@@ -44,17 +42,12 @@ def coordinate_at(grid, axis, place):
 
 @jit_kernel
 def find_drifts(samples, n_samples, grid, n_state):
-    """Return the drifts.
-
-    If there are more than MOST_FITTED samples, the fitted ones are drawn by a hash of their number:
-    at a fixed distance, all of them might belong to one step.
-    """
+    """Return the drifts."""
     n_axes = grid.bins.shape[0]
     p = 1 + n_axes
     matrix, x, right = np.zeros((p, p)), np.ones(p), np.zeros((n_state, p))
     sums, squares, weight = np.zeros(n_state), np.zeros(n_state), 1e-9
-    for i in range(min(n_samples, MOST_FITTED)):
-        k = i if n_samples <= MOST_FITTED else (i * HASH) % n_samples
+    for k in range(n_samples):
         if samples.places[k, n_axes] == ENDED:
             continue
         w = samples.numbers[k, WEIGHT]

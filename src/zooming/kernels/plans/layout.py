@@ -8,6 +8,7 @@ axis varies fastest in the numbering of cells, so the cells of one state are con
 
 from __future__ import annotations
 
+from typing import Annotated as A
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,60 +16,70 @@ import numpy as np
 from zooming.kernels.loop.crossing import itself, matrix_at, pack, vector_at
 from zooming.kernels.loop.jit import IS_JIT_DISABLED, jit_inline_refcount
 
-# How much the planner explores, and when it plans.
-OPTIMISM = 0.5  # weight of the standard error in the bonus
-CAUTION = 0.5  # and in the penalty of the policy, which avoids what was never tried
-FULL, FADING = 100.0, 0.25  # after k > FULL episodes the bonus is scaled by (FULL / k)^FADING
-BALLS = 4.0  # a sample is evidence within a ball; BALLS sqrt(samples) balls cover the space
-EXPLORING = 0.5  # episode k goes far from samples with probability EXPLORING / sqrt(k)
-FAR_BALLS = 0.2  # as BALLS, for the least distance that is worth such an episode
-TIE_BONUS = 1e-4  # bonus for few samples, in spans of the rewards seen; it breaks ties
-GROWTH = 1.1  # a new plan is made when the episodes have grown by this factor
-LATER = 1.2  # the same plan serves this much longer while others play
-# A plan is replaced early if its episodes earn less than those before, by DISAPPOINTED standard
-# errors, after at least FEW episodes and the share SOON of all. USUAL: share of all episodes, the
-# latest ones, that tell what is usual.
-DISAPPOINTED, FEW, SOON, USUAL = 4.0, 30.0, 0.01, 0.2
-# The grid.
-UNITS = 6561  # places of an interval: 3^8, so that thirds of thirds keep their centers
-FIRST_CELLS, ENOUGH_CELLS = (125, 300), (729, 2401)  # up to two axes, and from three on
-CELLS_PER_EPISODE = 5  # growth from FIRST_CELLS to ENOUGH_CELLS; 729 are 27 bins on two axes
-CELLS_PER_ROOT = 2.3  # at least 2.3 sqrt(samples) cells; more would explore for ever
-MOST_CELLS = 60_000  # 0.5 MB for each step and table
-WIDTH_POWER = 0.7  # the bin with the most samples * width^WIDTH_POWER is cut next
-END = 1 / 9  # an outermost bin of an action axis is played at its end if at most this wide
-EVEN = 0.1  # share of the bins of an action axis that is placed evenly, not by the data
-# The regression.
-PRIOR = 0.01  # weight of the trend, in samples, against the kernel's mass
-ENOUGH = 4.0  # samples for each coefficient of the trend; with fewer, it is simpler
-RIDGE = 0.1  # samples against each coefficient of the trend
-LEAST_HATS, MOST_HATS = 9, 40  # knots of a function of the drift: the fourth root of the samples
-MOST_FITTED = 4000  # samples from which drifts are fitted; they have few coefficients
-STRONG = 10.0  # F statistic from which functions of a drift are features
-FLAT, NARROW, FIRST_WIDTH = 2.0, -10.0, -2.0  # bandwidths are powers of 2; FLAT ignores the axis
-GAIN = 0.995  # another bandwidth must lower the leave-one-out error by this factor
-DOUBT = 2.0  # a step leaves the pool if its squared errors fall by this many standard deviations
-# An axis is exogenous unless F exceeds 1 by so many standard deviations. Every plan tests again:
-# with 3, plans of Allocation rejected its need by chance, and their policies were bad.
-EXOGENOUS = 5.0
-LEAST_FREEDOM = 30.0  # with fewer degrees of freedom, no axis is exogenous
-MOST_CATEGORIES = 32  # an axis of more categories is never exogenous: each of them is tested
-OTHER_STEPS = 3.0  # samples: what the law of all steps counts in the law of one
+
+class Constants(NamedTuple):
+    """The constants of a planner, each with its reason."""
+
+    OPTIMISM: A[float, "standard errors in the bonus of learning and the policy's penalty"] = 0.5
+    FULL: A[float, "after k > FULL episodes the bonus is scaled by (FULL / k)^FADING"] = 100.0
+    FADING: A[float, "what has been uncertain for long matters less"] = 0.25
+    BALLS: A[float, "a sample is evidence in a ball; BALLS sqrt(samples) fill the space"] = 4.0
+    EXPLORING: A[float, "episode k goes far from samples with chance EXPLORING / sqrt(k)"] = 0.5
+    FAR_BALLS: A[float, "as BALLS, for the least distance worth such an episode"] = 0.2
+    PRICE: A[float, "no bonus for a loss of more than PRICE spreads of good returns"] = 3.0
+    GROWTH: A[float, "a plan is made when the episodes have grown by this factor"] = 1.1
+    EARLY: A[int, "plans that tune all bandwidths and compare all steps"] = 10
+    SPARING: A[int, "later, every SPARING-th does: it takes most of the time"] = 2
+    UNITS: A[int, "places of an interval: 3^8, so that thirds keep their centers"] = 6561
+    FEW_AXES: A[int, "cells on one or two axes: 27 bins on each of two"] = 729
+    MORE_AXES: A[int, "cells on three and more axes: 7 bins on each of four"] = 2401
+    FIRST_SHARE: A[float, "share of these cells with which a grid begins"] = 1 / 6
+    CELLS_PER_EPISODE: A[int, "cells gained with an episode, up to all of them"] = 5
+    CELLS_PER_ROOT: A[float, "at least so many sqrt(samples) cells; more explore for ever"] = 2.3
+    MOST_CELLS: A[int, "most cells of a step: 0.5 MB for each table"] = 60_000
+    WIDTH_POWER: A[float, "the bin with most samples * width^WIDTH_POWER is cut next"] = 0.7
+    END: A[float, "an outermost bin of actions this narrow is played at its end"] = 1 / 9
+    PRIOR: A[float, "samples that the trend counts against the kernel's mass"] = 0.01
+    ENOUGH: A[float, "samples for each coefficient of the trend; else it is simpler"] = 4.0
+    RIDGE: A[float, "samples against each coefficient of the trend"] = 0.1
+    N_HATS: A[int, "knots of a function of the drift"] = 9
+    STRONG: A[float, "F statistic from which functions of a drift are features"] = 10.0
+    FLAT: A[float, "bandwidths are powers of 2; from FLAT on the axis is ignored"] = 2.0
+    NARROW: A[float, "the smallest power of 2"] = -10.0
+    FIRST_WIDTH: A[float, "the power of 2 to begin with"] = -2.0
+    GAIN: A[float, "another bandwidth must lower the error by this factor"] = 0.995
+    DOUBT: A[float, "deviations by which errors must fall for a step to be alone"] = 2.0
+    EXOGENOUS: A[float, "deviations of F above 1 from which an axis is not exogenous"] = 5.0
+    LEAST_FREEDOM: A[float, "with fewer degrees of freedom, no axis is exogenous"] = 30.0
+    MOST_CATEGORIES: A[int, "with more categories, an axis is never exogenous"] = 32
+    OTHER_STEPS: A[float, "samples that the law of all steps counts in that of one"] = 3.0
+    LEAST_REPEATS: A[int, "repeated transitions that must agree if there is no noise"] = 5
+    CLOSE: A[float, "difference of rewards that agree, in spans of those seen"] = 0.02
+    AGREE: A[float, "share of the repeated transitions that must agree"] = 0.99
+    EMPTY: A[float, "kernel mass added to the visited cells around a cell"] = 0.05
+    THIN: A[float, "kernel mass added to the samples around a cell"] = 1e-3
+    SLOPE: A[float, "up to this slope actions of neighbors are mixed; beyond they jump"] = 2.0
+    PLAYED: A[float, "samples added to those of a cell when a play is counted"] = 0.3
+    OLD: A[float, "a plan from less than this share of the samples is not recommended"] = 0.5
+    WORSE: A[float, "standard errors by which a plan earns too little to be recommended"] = 1.0
+    USUAL: A[float, "share of the episodes, the latest, with which its returns are compared"] = 0.2
+    LEAST_RETURNS: A[int, "episodes from which the spread of good returns is known"] = 20
+
+
+CONSTANTS = Constants()
+# Kernels read plain names, which the compiler takes as numbers.
+(
+    OPTIMISM, FULL, FADING, BALLS, EXPLORING, FAR_BALLS, PRICE, GROWTH, EARLY, SPARING, UNITS,
+    FEW_AXES, MORE_AXES, FIRST_SHARE, CELLS_PER_EPISODE, CELLS_PER_ROOT, MOST_CELLS, WIDTH_POWER,
+    END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, NARROW, FIRST_WIDTH, GAIN, DOUBT, EXOGENOUS,
+    LEAST_FREEDOM, MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE, EMPTY, THIN, SLOPE,
+    PLAYED, OLD, WORSE, USUAL, LEAST_RETURNS,
+) = CONSTANTS  # fmt: skip
 SHARES = np.array([1e9, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01])  # see `leave_one_out`
-# A problem has no noise if transitions from the same place agree, see `repeats`.
-RECENT = 20_000  # samples that are compared
-LEAST_REPEATS = 5  # of them, from a place that another one has, too
-CLOSE = 0.02  # difference of rewards that agree, in spans
-AGREE = 0.99  # share of the repeats that must agree
-EMPTY = 0.05  # kernel mass added to the visited cells around a cell
-THIN = 1e-3  # kernel mass added to the samples around a cell
-# The action.
-SLOPE = 2.0  # actions of neighboring states are mixed up to this slope; beyond it the policy jumps
-PLAYED = 0.3  # samples added to those of a cell when a play of it is counted
 
 SMOOTH, ORDERED, CATEGORIES = 0, 1, 2  # kinds of axes
 REWARDS, VALUES = 0, 1  # targets: first index of `widths` and `apart`
-ALIKE, ALONE, CORRECTED = 0, 1, 2  # forms of a target at a step, see `step_models`
+ALIKE, ALONE = 0, 1  # forms of a target at a step, see `step_models`
 ENDED = -1  # place of the next state if the episode ended
 WEIGHT, MEAN_REWARD, SPREAD = 0, 1, 2  # columns of `Samples.numbers`
 
@@ -101,9 +112,6 @@ CORE = np.dtype(
         ("plays", "f8"),  # episodes of the current plan: number, mean return, squared deviations
         ("earned", "f8"),
         ("squares", "f8"),
-        ("usual_plays", "f8"),  # episodes of the plans before: number, mean return, variance
-        ("usual", "f8"),
-        ("usual_variance", "f8"),
         ("horizon", "i8"),
         ("n_state", "i8"),
         ("n_action", "i8"),
@@ -114,6 +122,7 @@ CORE = np.dtype(
         ("most", "f8"),
         ("is_exact", "i8"),  # 1: repeated transitions show no noise
         ("reward_noise", "f8"),  # leave-one-out variance of rewards
+        ("spread", "f8"),  # of good returns: of the best twentieth above the median; 0: unknown
         ("value_noise", "f8"),  # leave-one-out variance of next values at step 0
     ],
     align=True,
@@ -180,10 +189,8 @@ class Models(NamedTuple):
     members: Any  # [N_FITS, horizon] bool: the steps whose samples are in COUNT
     kernels: Any  # [N_FITS, n_axes]: the bandwidths of MASS and NEAR; NaN if these are not valid
     factors: Any  # [N_FITS, n_columns, n_columns]: Cholesky factors, see `trends`
-    between: Any  # [2]: variance between a step apart and the pool; -1 if the step is alike
     targets: Any  # [n_samples]: next values, minus the value of the drift if that is used
-    rests: Any  # [n_samples]: targets of a correction
-    losses: Any  # [2, 3, n_samples]: leave-one-out errors of each target and form
+    losses: Any  # [2, 2, n_samples]: leave-one-out errors of each target and form
     features: Any  # see `features`
     decay: Any  # [n_axes, most bins], see `smoothing`
     buffer: Any  # [2 n_cells]
@@ -244,11 +251,11 @@ cells_at = itself if IS_JIT_DISABLED else _open_cells
 def wanted_cells(n_episodes: int, n_samples: float, n_categories: int, n_others: int) -> int:
     """Return the number of cells that a grid may have.
 
-    It grows with the episodes up to ENOUGH_CELLS, then with the root of the samples, so that all
-    bins keep shrinking. It suffices for every category and for three bins on every other axis,
-    unless that exceeds MOST_CELLS.
+    It grows with the episodes up to FEW_AXES or MORE_AXES, then with the root of the samples, so
+    that all bins keep shrinking. It suffices for every category and for three bins on every other
+    axis, unless that exceeds MOST_CELLS.
     """
-    few_or_many = 0 if n_others <= 2 else 1
-    grown = max(FIRST_CELLS[few_or_many], CELLS_PER_EPISODE * n_episodes)
-    n_cells = max(min(ENOUGH_CELLS[few_or_many], grown), CELLS_PER_ROOT * n_samples**0.5)
+    enough = FEW_AXES if n_others <= 2 else MORE_AXES
+    grown = max(FIRST_SHARE * enough, CELLS_PER_EPISODE * n_episodes)
+    n_cells = max(min(enough, grown), CELLS_PER_ROOT * n_samples**0.5)
     return int(min(MOST_CELLS, max(n_cells, n_categories * 3**n_others)))

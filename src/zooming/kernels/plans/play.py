@@ -16,16 +16,12 @@ from zooming.kernels.loop.jit import jit_inline, jit_kernel
 from zooming.kernels.plans.actions import choose, write_action
 from zooming.kernels.plans.grids import place_of
 from zooming.kernels.plans.layout import (
-    DISAPPOINTED,
     ENDED,
     EXPLORING,
     FADING,
-    FEW,
     FULL,
-    LATER,
     MEAN_REWARD,
     PLAYED,
-    SOON,
     SPREAD,
     WEIGHT,
     cells_at,
@@ -40,39 +36,33 @@ def draw_share(core):
 
 @jit_kernel
 def begin_episode(core):
-    """Draw the weight of the bonus in the coming episode, and whether it explores.
-
-    The weight is uniform. Its mean is 1 for the first FULL episodes, and then falls slowly. The
-    return of the planner's last episode is counted first: a new plan is due if it disappoints.
-    """
+    """Count the return of the planner's last episode, and draw how the coming one explores."""
     count_return(core)
     draw_boldness(core)
 
 
 @jit_kernel
 def draw_boldness(core):
-    """Draw the weight of the bonus in an episode, and whether it explores."""
+    """Draw the weight of the bonus in an episode, and whether it explores.
+
+    The weight is uniform, so that episodes side by side differ. Its mean is 1 for the first FULL
+    episodes, and then falls slowly. While all rewards are equal, every episode explores.
+    """
     mean = (FULL / max(FULL, core[0]["n_episodes"])) ** FADING
     core[0]["boldness"] = 2.0 * mean * draw_share(core)
     is_drawn = draw_share(core) * np.sqrt(core[0]["n_episodes"] + 1.0) < EXPLORING
-    core[0]["explores"] = 1 if is_drawn else 0
+    core[0]["explores"] = 1 if is_drawn or core[0]["most"] <= core[0]["least"] else 0
 
 
 @jit_kernel
 def count_return(core):
-    """Count the return of the last episode; let a new plan be due if this one earns too little."""
+    """Count the return of the last episode."""
     if 0 <= core[0]["own"] < core[0]["n_episodes"]:  # not if nothing was recorded after `act`
         core[0]["plays"] += 1.0
         away = core[0]["total"] - core[0]["earned"]
         core[0]["earned"] += away / core[0]["plays"]
         core[0]["squares"] += away * (core[0]["total"] - core[0]["earned"])
     core[0]["own"], core[0]["total"] = core[0]["n_episodes"], 0.0
-    plays, usual_plays = core[0]["plays"], core[0]["usual_plays"]
-    least = max(FEW, SOON * core[0]["n_episodes"])
-    if plays >= least and usual_plays >= least:
-        error = np.sqrt(core[0]["usual_variance"] * (1.0 / plays + 1.0 / usual_plays))
-        if core[0]["earned"] < core[0]["usual"] - DISAPPOINTED * error:
-            core[0]["due"] = core[0]["n_episodes"]
 
 
 @jit_kernel
@@ -257,7 +247,7 @@ def record_many(
     """Keep the transitions from index done[0] on, in their order. Return (code, coordinate).
 
     Points are flat as in `Axes.flat_state`. FINE: all are kept. DUE: transition done[0] begins an
-    episode for which a plan is overdue, see LATER. BAD_REWARD and BAD_STATE: transition done[0] is
+    episode for which a plan is due. BAD_REWARD and BAD_STATE: transition done[0] is
     refused, as by `update`. Coordinates are counted over state, action and next state. The caller
     has reserved room.
     """
@@ -278,11 +268,11 @@ def record_many(
         bad = to_unit(axes, 0, next_states[k], after)
         if bad >= 0:
             return BAD_STATE, n_state + n_action + bad
-        is_overdue = (
-            core[0]["n_episodes"] >= LATER * core[0]["due"]
+        is_due = (
+            core[0]["n_episodes"] >= core[0]["due"]
             or core[0]["n_samples"] > core[0]["most_samples"]
         )
-        if steps[k] == 0 and is_overdue:
+        if steps[k] == 0 and is_due:
             return DUE, -1
         if reward != rewards[k]:
             clipping[1] += 1

@@ -1,20 +1,15 @@
 """Regress a target of one step on the samples of similar steps, or on its own.
 
-A target, such as the reward, has one of three forms at each step:
+A target, such as the reward, has one of two forms at each step:
 
 - ALIKE: one regression on the pooled samples of all steps that are ALIKE.
 - ALONE: a regression on the step's own samples.
-- CORRECTED: a regression on the pooled samples of all steps, plus a regression of its leave-one-out
-  errors on the step's own samples.
 
-A step that is ALONE or CORRECTED is called apart. A step is apart if one of these forms has clearly
-less leave-one-out error than ALIKE. It then has the form with the smaller error.
+A step is ALONE if this has clearly less leave-one-out error than ALIKE.
 
 The variance of a prediction has two terms: noise / kernel mass, and the squared error of predicting
 a cell from others. The second one fades as the cell gets samples of its own. The kernel of the
-variance is never wider than the covering radius of `exploring`. The prediction of a step apart has
-a second source, the pool, whose variance includes the variance between steps. The precision is the
-sum of the precisions of both sources.
+variance is never wider than the covering radius of `exploring`.
 """
 
 from __future__ import annotations
@@ -27,7 +22,6 @@ from zooming.kernels.plans.layout import (
     ALIKE,
     ALONE,
     AROUND,
-    CORRECTED,
     COUNT,
     DOUBT,
     EMPTY,
@@ -73,62 +67,39 @@ def model_step(
     """Fit the target `kind` at a step; return its best form.
 
     The predictions are in `models.work[kind]`, or in `models.work[kind + OWN]` if the step is
-    apart. Rewards of a step that is ALIKE are not fitted here: they are in `models.work[POOL]`,
-    and `factor` is what `fit_pool` returned. All forms are tried if `compares`; otherwise the
+    ALONE. Rewards of a step that is ALIKE are not fitted here: they are in `models.work[POOL]`,
+    and `factor` is what `fit_pool` returned. Both forms are tried if `compares`; otherwise the
     current form is returned. `is_search` tunes the bandwidths. `center` is about the mean of
     `targets`.
     """
     now = apart[step]
     if kind != REWARDS or now != ALIKE:
-        # For a step apart, the pool has all steps: few may be left that are alike.
+        # For a step that is ALONE, the pool has all steps: few may be left that are alike.
         others = np.zeros(apart.shape[0], np.int64) if now != ALIKE else apart
         share, noise, factor = fit(
             models, samples, targets, center, step, False, others, kind, grid, widths[ALIKE],
             is_search, kind,
         )  # fmt: skip
-        if compares or now != ALIKE:
+        if compares:
             losses = models.losses[kind, ALIKE]
             find_losses(models, samples, targets, step, kind, share, factor, losses)
         finish(models, grid, widths[ALIKE], share, noise, kind)
-    start, end = samples.first[step], samples.first[step + 1]
-    for form in (ALONE, CORRECTED):
-        if not (compares or now == form):
-            continue
-        own_targets, own_center = targets, center
-        if form == CORRECTED:
-            own_targets, own_center = models.rests, 0.0
-            for i in range(start, end):
-                models.rests[i] = models.losses[kind, ALIKE, i] / np.sqrt(factor)
-        to = kind + OWN if now == form else TRIAL
-        share, noise, own_factor = fit(
-            models, samples, own_targets, own_center, step, True, apart, kind, grid, widths[form],
-            is_search, to,
-        )  # fmt: skip
-        losses = models.losses[kind, form]
-        find_losses(models, samples, own_targets, step, to, share, own_factor, losses)
-        if now == form:
-            finish(models, grid, widths[form], share, noise, to)
-            if form == CORRECTED:
-                for c in range(models.work.shape[2]):
-                    models.work[to, MEAN, c] += models.work[kind, MEAN, c]
-            models.between[kind] = fall_of(models.losses[kind], form, samples.weights, start, end)
+    if not (compares or now == ALONE):
+        return now
+    to = kind + OWN if now == ALONE else TRIAL
+    share, noise, own_factor = fit(
+        models, samples, targets, center, step, True, apart, kind, grid, widths[ALONE], is_search,
+        to,
+    )  # fmt: skip
+    find_losses(models, samples, targets, step, to, share, own_factor, models.losses[kind, ALONE])
+    if now == ALONE:
+        finish(models, grid, widths[ALONE], share, noise, to)
     if not compares:
         return now
     losses, weights = models.losses[kind], samples.weights
-    is_alone = is_clearly_less(losses[ALONE], losses[CORRECTED], weights, start, end, 0.0)
-    form = ALONE if is_alone else CORRECTED
-    is_less = is_clearly_less(losses[form], losses[ALIKE], weights, start, end, DOUBT)
-    return form if is_less else ALIKE
-
-
-@jit_inline
-def fall_of(losses, form, weights, start, end):
-    """Return the decrease of the mean squared error at a step, from ALIKE to `form`, at least 0."""
-    fall, weight = 0.0, 1e-9
-    for i in range(start, end):
-        weight += weights[i]
-        fall += weights[i] * (losses[ALIKE, i] ** 2 - losses[form, i] ** 2)
-    return max(0.0, fall / weight)
+    start, end = samples.first[step], samples.first[step + 1]
+    is_less = is_clearly_less(losses[ALONE], losses[ALIKE], weights, start, end, DOUBT)
+    return ALONE if is_less else ALIKE
 
 
 @jit_kernel
@@ -249,17 +220,3 @@ def variance_at(work, cell, found):
     noise, gap, share = found[0], found[1], found[2]
     own = share / (work[COUNT, cell] + share)
     return noise / (work[EVIDENCE, cell] + THIN) + gap * own * own / (work[AROUND, cell] + EMPTY)
-
-
-@jit_inline
-def combined_variance(models, row, kind, cell, is_learning):
-    """Return the squared standard error of a prediction, combined with that of the pool.
-
-    The pool is evidence for a step apart in a plan for learning. A plan for the policy ignores it,
-    because it is evidence about other steps.
-    """
-    variance = variance_at(models.work[row], cell, models.found[row])
-    if models.between[kind] < 0.0 or not is_learning:
-        return variance
-    pool = variance_at(models.work[kind], cell, models.found[kind]) + models.between[kind]
-    return variance * pool / (variance + pool) if pool > 0.0 else 0.0

@@ -1,0 +1,44 @@
+"""The constants of `Auto`, each with its reason; `kernels.plans.layout` has those of a planner."""
+
+from __future__ import annotations
+
+from typing import Annotated as A
+from typing import Any, NamedTuple, get_type_hints
+
+
+class Constants(NamedTuple):
+    """The constants of a portfolio of a planner and a tree."""
+
+    PILOT: A[int, "episodes of the planner alone: the tree learns their scale of rewards"] = 5
+    FORCED: A[float, "every agent plays FORCED sqrt(episodes): agents improve"] = 0.3
+    BLOCK: A[float, "share of the episodes so far that an agent plays in a row"] = 0.05
+    MOST_BLOCK: A[int, "and at most so many: a law may change"] = 100
+    MOST_CUBES: A[int, "with more axes, the tree halves one side at a time"] = 6
+    WARM: A[int, "returns before the first alarm: until then, the agent itself changes"] = 300
+    FIRST_LAG: A[int, "latest returns that are compared with those before; then twice as many"] = 8
+    DELTA: A[float, "chance of a false alarm, about"] = 1e-4
+    CLIP: A[float, "returns count up to so many standard deviations: tails are heavy"] = 4.0
+    LOST: A[float, "share of what was gained that must be lost: to start anew costs as much"] = 0.1
+    START: A[int, "first returns, which tell what was earned before anything was learned"] = 20
+    KEPT: A[int, "latest returns that are kept for the alarm"] = 20_000
+
+
+CONSTANTS = Constants()
+(
+    PILOT, FORCED, BLOCK, MOST_BLOCK, MOST_CUBES, WARM, FIRST_LAG, DELTA, CLIP, LOST, START, KEPT,
+) = CONSTANTS  # fmt: skip
+
+
+def in_words(record: Any) -> dict[str, str]:
+    """Return {name: value and reason} of a record of constants.
+
+    Examples
+    --------
+    >>> in_words(CONSTANTS)["FORCED"]
+    '0.3: every agent plays FORCED sqrt(episodes): agents improve'
+    """
+    hints = get_type_hints(type(record), include_extras=True)
+    return {
+        name: f"{value:g}: {hints[name].__metadata__[0]}"
+        for name, value in record._asdict().items()
+    }

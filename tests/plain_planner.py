@@ -1,0 +1,307 @@
+"""The planner in plain NumPy: the oracle of `zooming.kernels.plans`, readable without the library.
+
+Dense matrices take the place of passes over a grid: K is the kernel between all pairs of cells, and
+a state between cells is a row of weights over them. A sample is (step, place of state, action and
+next state, weight, mean reward, spread of rewards). Names are those of the kernels.
+"""
+
+import itertools
+import math
+
+import numpy as np
+
+SMOOTH, CATEGORIES, ENDED = 0, 2, -1
+REWARDS, VALUES = 0, 1
+
+
+class PlainPlan:
+    """A plan. `c` has the constants, `widths` and `apart` are changed as by the kernel."""
+
+    def __init__(self, c, shares, grid, n_state, horizon, samples, facts, widths, apart, learns):
+        self.c, self.shares, self.grid = c, shares, grid
+        self.n_state, self.horizon = n_state, horizon
+        self.steps, self.places, numbers = samples
+        self.weights, self.rewards, self.spreads = numbers.T
+        self.widths, self.apart, self.learns, self.facts = widths, apart, learns, facts
+        bins = grid.bins.tolist()
+        self.n_axes, self.n_cells = len(bins), math.prod(bins)
+        self.n_states = math.prod(bins[:n_state])
+        self.index = np.array(list(itertools.product(*map(range, bins))))  # bins of each cell
+        self.centers = np.array([grid.centers[j, self.index[:, j]] for j in range(self.n_axes)]).T
+        self.is_category = grid.kinds == CATEGORIES
+        self.cells = self.cell_of(self.places[:, : self.n_axes])
+        self.make()
+
+    # --- points and cells -------------------------------------------------------------------------
+
+    def cell_of(self, places):
+        cells = np.zeros(len(places), int)
+        for j in range(places.shape[1]):
+            cells = cells * self.grid.bins[j] + self.grid.bin_of[j, places[:, j]]
+        return cells
+
+    def coordinates(self, x):
+        """Scale points of the unit cube to [-1, 1]; categories have no coordinate."""
+        found = 2.0 * np.asarray(x, float) - 1.0
+        found[:, self.is_category[: found.shape[1]]] = 0.0
+        return found
+
+    def weights_of_states(self, places):
+        """Return the weight of each state cell in the value at each place, linear along axes."""
+        found, grid = np.zeros((len(places), self.n_states)), self.grid
+        here = self.cell_of(places)
+        found[np.arange(len(places)), here] = 1.0
+        stride = self.n_states
+        for j in range(self.n_state):
+            stride //= int(grid.bins[j])
+            for i, place in enumerate(places[:, j]):
+                k = int(grid.bin_of[j, place])
+                away = (place + 0.5) / grid.units[j] - grid.centers[j, k]
+                side = k + 1 if away > 0.0 else k - 1
+                if grid.kinds[j] == SMOOTH and 0 <= side < grid.bins[j]:
+                    share = abs(away / (grid.centers[j, side] - grid.centers[j, k]))
+                    found[i, here[i]] -= share
+                    found[i, here[i] + (side - k) * stride] += share
+        return found
+
+    # --- what all steps share ---------------------------------------------------------------------
+
+    def find_drifts(self):
+        """Write the linear law of the next state, its strength, and where it leads."""
+        after, n = self.places[:, self.n_axes :], self.n_axes
+        goes_on = after[:, 0] != ENDED
+        x = np.column_stack(
+            [np.ones(len(after)), self.coordinates((self.places[:, :n] + 0.5) / self.grid.units)]
+        )
+        y, w = (
+            self.coordinates((after + 0.5) / self.grid.units[: self.n_state])[goes_on],
+            self.weights[goes_on],
+        )
+        gram = (x[goes_on].T * w) @ x[goes_on] + self.c.RIDGE * np.eye(1 + n)
+        right = (x[goes_on].T * w) @ y
+        self.law = np.linalg.solve(gram, right)
+        weight = w.sum() + 1e-9
+        rest = (w * (y**2).T).sum(axis=1) - (right * self.law).sum(axis=0)
+        total = (w * (y**2).T).sum(axis=1) - (w @ y) ** 2 / weight
+        with np.errstate(divide="ignore", invalid="ignore"):
+            strength = np.maximum(0.0, total - rest) / n * weight / rest
+        self.strength = np.where((rest > 0.0) & (self.facts["is_exact"] == 0), strength, 0.0)
+        may = ~(self.is_category & (self.grid.bins > 1))[: self.n_state].any()
+        enough = self.weights.sum() >= self.c.ENOUGH * (1 + n)
+        self.has_drift = bool(may and enough and not self.facts["is_exact"])
+        cells = np.column_stack([np.ones(self.n_cells), self.coordinates(self.centers)])
+        self.of_samples, self.of_cells = (self.weights_of_states(self.led(p)) for p in (x, cells))
+        self.drift_of_cells = cells @ self.law
+
+    def led(self, x):
+        units = self.grid.units[: self.n_state]
+        return np.clip((0.5 * (x @ self.law + 1.0) * units).astype(int), 0, units - 1)
+
+    def make_features(self):
+        """Write the quadratic of the coordinates, and hats of each strong drift."""
+        x, n = self.coordinates(self.centers), self.n_axes
+        pairs = [x[:, i] * x[:, j] for i in range(n) for j in range(i, n)]
+        columns = [np.ones(len(x)), *x.T, *pairs]
+        self.n_quadratic = len(columns)
+        counts = np.bincount(self.cells, self.weights, self.n_cells)
+        for j in range(self.n_state):
+            if self.grid.bins[j] < 3 or self.strength[j] <= self.c.STRONG:
+                continue
+            drift, seen = self.drift_of_cells[:, j], counts > 0
+            less, equal = drift[None] < drift[:, None], drift[None] == drift[:, None]
+            below = (less + 0.5 * equal) @ counts
+            low, high = drift[seen].min(), drift[seen].max()
+            place = (drift - low) / max(1e-9, high - low) + below / max(1e-9, counts.sum())
+            last = self.c.N_HATS - 1
+            place = np.clip(0.5 * place * last, 0.0, last)
+            columns += [np.maximum(0.0, 1.0 - abs(place - i)) for i in range(last + 1)]
+        self.features = np.column_stack(columns)
+
+    def kernel(self, widths):
+        found = np.ones((self.n_cells, self.n_cells))
+        for j, width in enumerate(widths):
+            gap = abs(self.centers[:, j, None] - self.centers[None, :, j])
+            if self.is_category[j]:
+                gap = (self.index[:, j, None] != self.index[None, :, j]).astype(float)
+            if width < self.c.FLAT:
+                found *= np.exp(-gap * 2.0**-width)
+        return found
+
+    # --- one regression ---------------------------------------------------------------------------
+
+    def fit(self, targets, members, widths, tunes):
+        """Return the regression of the samples of some steps as a dictionary."""
+        c, used = self.c, np.isin(self.steps, members)
+        cells, w, y = self.cells[used], self.weights[used], targets[used]
+        spread = self.spreads[used] if targets is self.rewards else 0.0 * w
+        count = np.bincount(cells, w, self.n_cells)
+        n, seen = count.sum(), count > 0
+        mean = (w * y).sum() / max(n, 1e-9)
+        p = self.features.shape[1]
+        p = p if n >= c.ENOUGH * p else self.n_quadratic
+        p = p if n >= c.ENOUGH * p else 0
+        x, trend = self.features[:, :p], np.full(self.n_cells, mean)
+        if p:
+            gram = (x.T * count) @ x + c.RIDGE * np.eye(p)
+            trend = mean + x @ np.linalg.solve(gram, x[cells].T @ (w * (y - mean)))
+            means = np.bincount(cells, w * y, self.n_cells)[seen] / count[seen]
+            trend = np.clip(trend, means.min(), means.max())
+        rest = y - trend[cells]
+        total = np.bincount(cells, w * rest, self.n_cells)
+        factor = (n / max(n - max(1, p), 0.5 * n)) ** 2 if n > 0 else 1.0
+
+        def errors(kernel, share):
+            mass, number = (kernel @ count)[cells], count[cells]
+            mean = (kernel @ total)[cells] / (mass + c.PRIOR)
+            a, own = 1.0 / (mass + c.PRIOR - 1.0), 1.0 / (number - 1.0 + share)
+            g = 1.0 + a + own * (1.0 - a * (number - 1.0))
+            away = g * (rest - mean) - own * (total[cells] - number * mean)
+            return away, (w * away**2 + g**2 * spread).sum() / max(1.0, n)
+
+        def best(kernel):
+            found = [errors(kernel, share)[1] for share in self.shares]
+            return self.shares[int(np.argmin(found))], min(found)
+
+        if tunes:
+            self.tune(widths, best)
+        kernel = self.kernel(widths)
+        share, noise = best(kernel)
+        mass = kernel @ count
+        sums = kernel @ total
+        mean = sums / (mass + c.PRIOR)
+        others = np.maximum(0.0, mass - count) + c.PRIOR
+        with np.errstate(divide="ignore", invalid="ignore"):
+            excess = (total / count - (sums - total) / others) ** 2
+            excess -= noise * factor * (1.0 / count + 1.0 / (others + 1.0))
+        near = kernel @ seen
+        gaps = np.maximum(0.0, excess) * np.minimum(2.0, np.maximum(0.0, near - 1.0) + c.EMPTY)
+        narrow = self.kernel(np.minimum(widths, math.log2(self.radius(c.BALLS))))
+        own = share / (count + share)
+        gap = gaps[seen].sum() / max(1, seen.sum())
+        variance = noise * factor / (narrow @ count + c.THIN)
+        variance += gap * own**2 / (narrow @ seen + c.EMPTY)
+        away = np.full(len(self.steps), np.nan)
+        away[used] = errors(kernel, share)[0] * math.sqrt(factor)
+        return {
+            "mean": trend + mean + (total - count * mean) / (count + share), "variance": variance,
+            "errors": away, "used": used, "share": share, "narrow": narrow, "count": count,
+        }  # fmt: skip
+
+    def tune(self, widths, best):
+        """Try to double, halve or ignore each bandwidth, then to begin anew."""
+        c, least = self.c, best(self.kernel(widths))[1]
+        moves = [(j, k) for j in range(self.n_axes) for k in range(3)] + [(None, 0)]
+        for axis, k in moves:
+            tried = widths.copy()
+            if axis is None:
+                tried[:] = c.FIRST_WIDTH
+            elif self.grid.bins[axis] > 1:
+                now = tried[axis]
+                tried[axis] = (min(c.FLAT, now + 1.0), max(c.NARROW, now - 1.0), c.FLAT)[k]
+            if (tried != widths).any():
+                error = best(self.kernel(tried))[1]
+                if error < c.GAIN * least:
+                    widths[:], least = tried, error
+
+    def radius(self, balls):
+        n = max(1, int((self.grid.bins > 1).sum()))
+        balls *= 1.0 + math.sqrt(self.weights.sum())
+        return 0.5 * (math.factorial(n) / balls) ** (1.0 / n)
+
+    # --- all steps --------------------------------------------------------------------------------
+
+    def make(self):
+        facts, shape = self.facts, (self.horizon, self.n_cells)
+        is_thorough = facts["n_plans"] < self.c.EARLY or facts["n_plans"] % self.c.SPARING == 0
+        self.tunes = self.learns and is_thorough
+        self.compares = self.tunes and self.horizon > 1
+        self.find_drifts()
+        self.make_features()
+        after = self.places[:, self.n_axes :]
+        ended = after[:, 0] == ENDED
+        self.next_weights = self.weights_of_states(np.where(ended[:, None], 0, after))
+        self.next_weights[ended] = 0.0
+        self.next_cells = np.where(ended, -1, self.cell_of(np.where(ended[:, None], 0, after)))
+        self.q, self.bonus, self.way = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        self.values = np.zeros((self.horizon + 1, self.n_states))
+        seen = self.centers[np.unique(self.cells)], self.index[np.unique(self.cells)]
+        self.distances = np.array([self.distance(c, *seen) for c in range(self.n_cells)])
+        pool = None
+        for h in range(self.horizon - 1, -1, -1):
+            was = self.apart[REWARDS, h]
+            if pool is None:
+                tunes = self.tunes and h == self.horizon - 1
+                alike = np.flatnonzero(self.apart[REWARDS] == 0)
+                pool = self.fit(self.rewards, alike, self.widths[REWARDS, 0], tunes)
+            tunes = self.tunes and (was == 1 or h == (self.horizon - 1) // 2)
+            rewards = self.model(self.rewards, h, REWARDS, tunes, pool if was == 0 else None)
+            values = None
+            if h < self.horizon - 1:
+                values = self.next_values(h)
+            elif self.learns:
+                self.way[h] = self.distances
+            self.back_up(h, rewards, values)
+            pool = pool if self.apart[REWARDS, h] == was else None
+
+    def model(self, targets, h, kind, tunes, pool=None):
+        """Return the regression of a target at a step, and choose the form of the next plan."""
+        was, widths = self.apart[kind, h], self.widths[kind]
+        if pool is None and (was == 0 or self.compares):
+            members = [k for k in range(self.horizon) if was or k == h or self.apart[kind, k] == 0]
+            pool = self.fit(targets, members, widths[0], tunes)
+        own = self.fit(targets, [h], widths[1], tunes) if was or self.compares else None
+        if self.compares:
+            here = self.steps == h
+            change = own["errors"][here] ** 2 - pool["errors"][here] ** 2
+            w = self.weights[here]
+            fall = (w * change).sum()
+            self.apart[kind, h] = fall < -self.c.DOUBT * math.sqrt((w * change**2).sum())
+        return own if was else pool
+
+    def next_values(self, h):
+        after = self.values[h + 1]
+        if self.facts["exogenous"] is not None:
+            after = self.facts["exogenous"](h, after)
+        targets = self.next_weights @ after
+        if self.has_drift:
+            targets = targets - self.of_samples @ after
+        was, tunes = self.apart[VALUES, h], self.tunes and h == (self.horizon - 1) // 2
+        found = self.model(targets, h, VALUES, tunes)
+        if self.has_drift:
+            found["mean"] = found["mean"] + self.of_cells @ after
+        if self.learns:
+            self.find_way(h, found, self.widths[VALUES, was])
+        return found
+
+    def find_way(self, h, found, widths):
+        farthest = np.append(self.way[h + 1].reshape(self.n_states, -1).max(axis=1), 0.0)
+        used, count, share = found["used"], found["count"], found["share"]
+        ways = (self.weights * farthest[self.next_cells])[used]
+        total = np.bincount(self.cells[used], ways, self.n_cells)
+        kernel = self.kernel(np.minimum(widths, math.log2(self.radius(self.c.BALLS))))
+        mean = kernel @ total / (found["narrow"] @ count + self.c.PRIOR)
+        mean += (total - count * mean) / (count + share)
+        self.way[h] = np.maximum(self.distances, mean)
+
+    def distance(self, cell, centers, index):
+        """Return the L1 distance to the nearest cell with samples; another category is at 1."""
+        away = abs(self.centers[cell] - centers)
+        differs = (self.index[cell] != index).astype(float)
+        return np.where(self.is_category, differs, away).sum(axis=1).min(initial=np.inf)
+
+    def back_up(self, h, rewards, values):
+        q, variance = rewards["mean"].copy(), rewards["variance"].copy()
+        if values is not None:
+            q, variance = q + values["mean"], variance + values["variance"]
+        bonus = (1.0 if self.learns else -1.0) * self.c.OPTIMISM * np.sqrt(variance)
+        rows = q.reshape(self.n_states, -1)
+        price = self.c.PRICE * self.facts["spread"]
+        if self.learns and price > 0.0:
+            is_dear = (rows.max(axis=1, keepdims=True) - rows > price).ravel()
+            bonus[is_dear] = self.way[h, is_dear] = 0.0
+        self.q[h], self.bonus[h] = q, bonus
+        best = (rows + bonus.reshape(rows.shape)).argmax(axis=1)
+        value = rows[np.arange(self.n_states), best]
+        high = self.facts["highest"]
+        cap = high * (self.horizon - h) if high > 0.0 else high
+        self.values[h] = np.minimum(value, cap) if self.learns else value
