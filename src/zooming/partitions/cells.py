@@ -263,7 +263,7 @@ def check_returns(core: NDArray[Any]) -> None:
 
 _ROOM = 1024  # least number of rows of samples to reserve
 MOST_FIRST = 10_000_000  # cells of all steps before any sample: 320 MB
-THIRDS = 8  # axes that can have three bins each, which makes 6,561 cells for each category
+THIRDS = 7  # axes that can have three bins each, which makes 2,187 cells for each category
 _CACHES = ("_handle", "_policy", "_counted")
 
 
@@ -317,6 +317,14 @@ class CellTable:
             raise SpaceError(
                 f"the categories alone make {self.n_categories:,} cells, and a planner has at most "
                 f"{layout.MOST_CELLS:,}; if an axis has values in an order, give ordered=[name]"
+            )
+        are_wide = ~is_category & (self.units > 1)
+        n_actions = int(are_wide[axes.n_state :].sum())
+        if n_actions > THIRDS:
+            raise SpaceError(
+                f"{n_actions} action axes are too many for a planner: three bins on each make "
+                f"{3**n_actions:,} cells; give weights={{name: 0}} for axes that do not matter, or "
+                'use TreeQ or AdaptiveQ with split="longest"'
             )
         n_first = int(core["horizon"][0]) * self.n_categories
         if n_first > MOST_FIRST:
@@ -493,12 +501,13 @@ class CellTable:
         """Return (bins, edges) of a grid that is placed by the first n samples.
 
         If more than THIRDS axes vary, three bins on each would be too many cells. Then some axes
-        are halved instead, the states first, and if they are still too many, some have one bin.
+        of states are halved, and if they are still too many, some have one bin.
         """
         most = layout.wanted_cells(
             int(core["n_episodes"][0]), float(samples.numbers[:n, WEIGHT].sum()),
             self.n_categories, min(self.n_others, THIRDS),
         )  # fmt: skip
+        most = min(most, max(self.most_cells, MOST_FIRST // int(core["horizon"][0])))
         is_category, n_state = self.kinds == layout.CATEGORIES, self.axes.n_state
         varies = ~is_category & (self.units > 1)
         if n and self.n_others > THIRDS:
@@ -509,7 +518,7 @@ class CellTable:
             return bins, edges
         bins = np.where(is_category, self.units, np.where(varies, np.minimum(3, self.units), 1))
         for fewer in (2, 1):
-            for j in np.flatnonzero(varies):
+            for j in np.flatnonzero(varies[:n_state]):
                 if math.prod(bins.tolist()) > most:
                     bins[j] = fewer
         return bins, _even_edges(bins, self.units)

@@ -13,6 +13,7 @@ from zooming.agents.auto.alarm import has_fallen
 from zooming.agents.auto.choices import Choice
 from zooming.agents.auto.constants import CONSTANTS, KEPT, MOST_CUBES, PILOT, START, in_words
 from zooming.agents.auto.portfolio import IS_OPEN, LEADS, PLAYER, Portfolio, common_range
+from zooming.agents.auto.rules import Form, RuleLearner
 from zooming.agents.auto.trend import Trend
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
@@ -66,6 +67,12 @@ class Auto(Portfolio):
     names : dict or sequence, optional
         Names of the axes for everything that is printed, drawn or written: {axis: name}, or one
         name per axis, the state's first. By default those of `env.metadata["names"]`, if any.
+    rule : tuple or rule, optional
+        The form of a rule that may be good: (function, {name: (low, high)}), where
+        `function(step, observation, **numbers)` returns an action, or a rule of the gallery,
+        `env.unwrapped.rule`. The agent searches its numbers by playing it, and plays and recommends
+        it while it earns more than the planner. With a rule, episodes are played from Python, one
+        at a time, and the agent cannot be saved; `agent.planner` can.
     stationary : bool, default False
         Whether the law of the environment surely never changes. By default the agent starts anew
         when returns have clearly fallen; `changes` has the episodes after which it did.
@@ -93,6 +100,7 @@ class Auto(Portfolio):
         squash: bool | float | Mapping[str, float] = False,
         weights: Mapping[str, float] | Iterable[float] | None = None,
         names: Mapping[str, str] | Iterable[str] | None = None,
+        rule: Any = None,
         stationary: bool = False,
         seed: int | None = None,
     ) -> None:
@@ -104,7 +112,8 @@ class Auto(Portfolio):
             seed=seeds.derive_seed(seed, "planner"),
         )  # fmt: skip
         self._name_as_part(self.planner)
-        super().__init__([self.planner], seed=seed)
+        self._given_rule, self._form = rule, None if rule is None else Form(rule)
+        super().__init__(self._first_parts(self.planner, seed), seed=seed)
         self.max_samples = self.planner.max_samples
         if not isinstance(stationary, bool):
             raise ConfigurationError(f"stationary={stationary!r}: give True or False")
@@ -112,6 +121,19 @@ class Auto(Portfolio):
         self._known_range = None if known is None else self.planner.reward_range
         self.changes: list[int] = []  # episodes after which it started anew
         self._returns: Floats = np.empty(0)  # of leaders, since the last start
+
+    @property
+    def rule(self) -> RuleLearner | None:
+        """The searched rule; None if none was given."""
+        return next((agent for agent in self._parts if isinstance(agent, RuleLearner)), None)
+
+    def _first_parts(self, planner: Planner, seed: int) -> list[Agent]:
+        """Return the agents to begin with: the planner, and the rule if one was given."""
+        if self._form is None:
+            return [planner]
+        rule = RuleLearner(planner.env, planner, self._form, seeds.derive_seed(seed, "rule"))
+        self._name_as_part(rule)
+        return [planner, rule]
 
     # --- the tree ---------------------------------------------------------------------------------
 
@@ -166,10 +188,12 @@ class Auto(Portfolio):
         options["seed"] = seeds.derive_seed(self.seed, f"planner {n}")
         planner = Planner(self.planner.env, **options)
         self._name_as_part(planner)
-        planner.run.lock = self.run.lock
+        parts = self._first_parts(planner, self.seed + n)
+        for one in parts:
+            one.run.lock = self.run.lock
         # One call, so that an interrupt leaves either everything as it was or a new start.
         vars(self).update(
-            planner=planner, _parts=[planner], choice=Choice(1), trend=Trend(),
+            planner=planner, _parts=parts, choice=Choice(len(parts)), trend=Trend(),
             changes=[*self.changes, n], _returns=np.empty(0),
         )  # fmt: skip
         warnings.warn(
@@ -184,7 +208,11 @@ class Auto(Portfolio):
         Where repeated transitions show no noise, returns tell who is better. Otherwise a few lucky
         returns would let the tree lead, and those of the planner lag behind what it has learned.
         """
-        return super()._leader() if self.planner.table.core["is_exact"][0] else 0
+        if self.planner.table.n_others > MOST_CUBES and self.tree is not None:
+            return self._parts.index(self.tree)  # a planner's grid would be coarse
+        if self.planner.table.core["is_exact"][0]:
+            return super()._leader()
+        return 0 if self.rule is None else self.choice.leader(2)
 
     def _rewards_seen(self) -> tuple[float, float]:
         """Return the lowest and the highest reward so far."""
@@ -264,18 +292,22 @@ class Auto(Portfolio):
         -------
         Status
             The entries of `Portfolio.status`, and "planner": the entries of `Planner.status`.
+            "rule": the numbers of the rule, if one was given.
             "started anew after episodes": when returns had fallen clearly, if ever. `print` shows
             it readably.
         """
         believed = self.planner.status()
         for name in ("horizon", "recommended should earn", "warnings"):  # said of all agents
             del believed[name]
-        changes = {"started anew after episodes": self.changes} if self.changes else {}
+        changes: dict[str, Any] = {} if self.rule is None else {"rule": self.rule.numbers}
+        if self.changes:
+            changes["started anew after episodes"] = self.changes
         shown = {"constants": in_words(CONSTANTS) | in_words(PLANNER)} if constants else {}
         return Status({**super().status(), **changes, "planner": believed, **shown})
 
     def _names(self) -> list[str]:
-        return ["planner", "tree"][: len(self._parts)]
+        kinds = {Planner: "planner", RuleLearner: "rule", TreeQ: "tree"}
+        return [kinds[type(agent)] for agent in self._parts]
 
     # --- files ------------------------------------------------------------------------------------
 
@@ -283,13 +315,19 @@ class Auto(Portfolio):
         known = None if self._known_range is None else list(self._known_range)
         options = {**self.problem.options, "reward_range": known, "seed": self.seed}
         del options["rewards"]
-        return {"max_samples": self.max_samples, "stationary": self.stationary, **options}
+        own = {"max_samples": self.max_samples, "rule": self._given_rule}
+        return {**own, "stationary": self.stationary, **options}
 
     def get_params(self) -> dict[str, Any]:
         """Return the keyword arguments that rebuild this agent, see `Agent.get_params`."""
         return options_of(self)
 
     def _options(self) -> dict[str, Any]:
+        if self._form is not None:
+            raise ConfigurationError(
+                "Auto with rule= cannot be saved, because a rule is a function of yours; save "
+                "agent.planner, or note agent.rule.numbers"
+            )
         return self.get_params()
 
     def _fixed_options(self) -> dict[str, Any]:

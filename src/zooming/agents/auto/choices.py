@@ -52,9 +52,12 @@ class Choice:
             return plays.index(least), math.ceil(wanted - least)
         return leader, min(MOST_BLOCK, max(1, int(BLOCK * n_episodes)))
 
-    def leader(self) -> int:
-        """Return the agent with the largest lead; the first agent if no lead is positive."""
-        means = [self.late(k) for k in range(len(self.windows))]
+    def leader(self, n_agents: int | None = None) -> int:
+        """Return the agent with the largest lead; the first agent if no lead is positive.
+
+        By default all agents are compared, otherwise the first `n_agents`.
+        """
+        means = [self.late(k) for k in range(len(self.windows))][:n_agents]
         if means[0] is None:
             return 0
         mean, error = means[0]

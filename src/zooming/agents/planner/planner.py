@@ -108,10 +108,10 @@ class Planner(Agent):
         if self.table.n_others > THIRDS:
             warnings.warn(
                 f"{self.env_name}: {self.table.n_others} axes are many for a planner. Its plans "
-                f"have at most {self.table.most_cells:,} cells, so some axes are only halved or "
-                f"left out, and a step takes about {self.table.most_cells / 4000:.0f} ms. Give "
-                "weights={name: 0} for axes that do not matter, or use TreeQ or AdaptiveQ with "
-                'split="longest"',
+                f"have about {self.table.most_cells:,} cells: three bins on each axis of actions, "
+                "one or two on some of the states. A step takes about "
+                f"{self.table.most_cells / 4000:.1f} ms. Give weights={{name: 0}} for axes that do "
+                'not matter, or use TreeQ or AdaptiveQ with split="longest"',
                 stacklevel=count_own_frames(),
             )
 
@@ -378,15 +378,15 @@ class Planner(Agent):
         """Return what the planner believes, as of its last plan.
 
         "samples": number so far. "plans": number of plans made. "next plan": number of episodes
-        from which on a new one is made when the planner plays. "cells": cells of the grid per
-        step. "steps": "alike" if all steps share one model; otherwise at how many steps the model
-        of rewards or of next values is apart, because this predicts the samples better. "reward
-        noise" and "value noise": standard deviation of what the model does not explain. "axes": for
-        each axis the bandwidths of rewards and of next values, as shares of the axis. A small
-        bandwidth means that the target varies sharply along the axis; an infinite one, that the
-        axis does not matter beyond the trend. "recommended should earn": the mean return of the
-        episodes that recommended plans have played, exploring included, with its standard error; if
-        they have played none, what the model promises.
+        from which on a new one is made when the planner plays. "cells": cells of the grid per step.
+        "bins": into how many each axis is cut. "steps": "alike" if all steps share one model;
+        otherwise at how many steps the model of rewards or of next values is apart, because this
+        predicts the samples better. "reward noise" and "value noise": standard deviation of what
+        the model does not explain. "axes": for each axis the bandwidths of rewards and of next
+        values, as shares of the axis. A small bandwidth means that the target varies sharply along
+        the axis; an infinite one, that the axis does not matter beyond the trend. "recommended
+        should earn": the mean return of the episodes that recommended plans have played, exploring
+        included, with its standard error; if they have played none, what the model promises.
         """
         core, widths, expected = self.table.core[0], self.table.widths, self._should_earn()
         forms = self.table.apart  # of each step; bandwidths are those of the most frequent form
@@ -402,6 +402,7 @@ class Planner(Agent):
             "plans": int(core["n_plans"]),
             "next plan": max(due, self.n_episodes),
             "cells": self.table.n_cells // self.horizon,
+            "bins": dict(zip(self.axes.names, self.table.grid.bins.tolist(), strict=True)),
             "steps": ", ".join(steps) or "alike",
             "reward noise": float(np.sqrt(core["reward_noise"])),
             "value noise": float(np.sqrt(core["value_noise"])),
