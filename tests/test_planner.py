@@ -876,6 +876,15 @@ def test_a_file_without_the_forms_that_were_played_is_loaded():
 
 
 @compiled_only
+def test_a_file_of_an_earlier_planner_is_refused_by_name():
+    agent = zooming.Planner(oil(), seed=0)
+    values, arrays = agent._state()
+    arrays["core"] = np.zeros(1, [*plan_layout.CORE.descr, ("usual", "f8")])
+    with pytest.raises(zooming.CheckpointError, match=r"earlier version of Planner.*learn again"):
+        zooming.Planner(oil(), seed=0)._restore(values, arrays)
+
+
+@compiled_only
 def test_a_terminal_transition_has_no_future():
     ended, went_on = (zooming.Planner(oil(horizon=2), seed=0) for _ in range(2))
     for agent, is_ended in ((ended, True), (went_on, False)):

@@ -17,6 +17,7 @@ from zooming.agents.base.policy import UNDOUBTED
 from zooming.agents.base.status import Bandwidths, clipping_text, plain, plus_minus
 from zooming.agents.training.history import RunArrays
 from zooming.agents.training.replay import Transitions, record_samples, update_each
+from zooming.errors import CheckpointError
 from zooming.kernels import FIRST_VALUE, to_unit
 from zooming.kernels.loop import episodes as pausing
 from zooming.kernels.loop.crossing import Crossing
@@ -499,6 +500,11 @@ class Planner(Agent):
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         core, fresh = arrays["core"], self.table.core
+        if "usual" in (core.dtype.names or ()):
+            raise CheckpointError(
+                "the file is of an earlier version of Planner, which had three forms of a step; "
+                "learn again, or load it with the version that saved it"
+            )
         if core.dtype != fresh.dtype or core.shape != (1,):
             raise ValueError("the core record has another layout")
         for name in (
