@@ -448,7 +448,7 @@ def test_the_status_promises_no_more_than_is_possible():
     assert hoped(0.0) == most
     agent.learn(100)
     hope = hoped(0.0)
-    assert 4.5 < hope < most  # of the planner, on a problem with an optimum of 4.79
+    assert 4.0 < hope < most  # of the planner, on a problem with an optimum of 4.79
     assert hoped(hope) == most  # the planner's hope was exceeded, so it does not count
     agent.trend = Trend()
     agent.trend.add([hope + 0.3 - 350.0 / k for k in range(1, 1024)])
@@ -595,7 +595,7 @@ def test_a_rule_of_the_right_form_is_searched_played_and_recommended(tmp_path):
     agent.learn(150)
     assert [type(one).__name__ for one in agent.agents] == ["Planner", "RuleLearner", "TreeQ"]
     assert sum(agent.choice.plays) == 150
-    assert agent.rule.search.n_episodes == agent.choice.plays[1] > 20
+    assert agent.rule.search.n_episodes == agent.choice.plays[1] > 40
     assert {one.n_episodes for one in agent.agents} == {150}
     numbers = agent.status()["rule"]
     assert list(numbers) == list(env.unwrapped.rule.names)
@@ -605,6 +605,7 @@ def test_a_rule_of_the_right_form_is_searched_played_and_recommended(tmp_path):
     assert value == pytest.approx(best, rel=0.05)
     agent.choice.credit(1, [1e6] * 200)
     assert agent.recommended is agent.rule
+    assert agent._leader() == 1
     observation = env.reset(seed=0)[0]
     assert agent.predict(observation)[0] == pytest.approx(found.act(0, observation), rel=1e-6)
     assert agent.value(0, observation) == agent.planner.value(0, observation)

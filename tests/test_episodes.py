@@ -135,7 +135,7 @@ def test_a_plan_changes_between_episodes_and_not_within():
 def test_returns_are_credited_to_the_agent_that_played():
     agent = pair(oil())
     shuffled(agent, 40, 1)
-    counts = agent.choice.numbers[:, 0].copy()
+    counts = agent.choice.plays
     one, agent.counts[LEFT] = agent.begin(), 1
     agent.counts[PLAYER] = 1 - one.play.drawn["player"]
     other = agent.begin()
@@ -146,9 +146,9 @@ def test_returns_are_credited_to_the_agent_that_played():
     other.act([0.5])
     other.update(0.5, [0.5], terminated=True)
     counts[other.play.drawn["player"]] += 1
-    assert agent.choice.numbers[:, 0].tolist() == counts.tolist()
+    assert agent.choice.plays == counts
     one.abandon()
-    assert agent.choice.numbers[:, 0].tolist() == counts.tolist()
+    assert agent.choice.plays == counts
 
 
 @pytest.mark.parametrize("name", KINDS)

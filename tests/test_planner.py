@@ -390,7 +390,9 @@ def test_cells_grow_with_the_episodes_then_with_the_root_of_the_samples():
     assert [cells(k, 0.0, 1, 3) for k in (1, 100, 1000)] == [400, 500, 2401]
     assert cells(1000, 1e6, 1, 2) == 2300
     assert cells(1, 1e12, 1, 2) == cells(1, 0.0, 50_000, 3) == plan_layout.MOST_CELLS
-    assert cells(1, 0.0, 100, 2) == 900
+    assert cells(1, 0.0, 100, 2) == 4000
+    assert cells(1, 0.0, 200, 1) == 1800  # nine bins for each category
+    assert cells(1, 0.0, 1000, 2) == 9000
 
 
 @pytest.mark.plain

@@ -203,16 +203,30 @@ class Auto(Portfolio):
         )
 
     def _leader(self) -> int:
-        """Return who plays and is recommended: the planner, or the tree if nothing is random.
+        """Return who plays: the planner, or a rule that may be better, or the tree.
 
-        Where repeated transitions show no noise, returns tell who is better. Otherwise a few lucky
-        returns would let the tree lead, and those of the planner lag behind what it has learned.
+        Where repeated transitions show no noise, returns tell whether the tree is better. Otherwise
+        a few lucky returns would let it lead, and those of the planner lag behind what it has
+        learned.
         """
-        if self.planner.table.n_others > MOST_CUBES and self.tree is not None:
-            return self._parts.index(self.tree)  # a planner's grid would be coarse
-        if self.planner.table.core["is_exact"][0]:
+        if self.rule is not None and not self._is_left_to_tree() and not self._is_exact():
+            return self.choice.hope(2)
+        return self._best()
+
+    def _best(self) -> int:
+        if self._is_left_to_tree():
+            return len(self._parts) - 1
+        if self._is_exact():
             return super()._leader()
         return 0 if self.rule is None else self.choice.leader(2)
+
+    def _is_exact(self) -> bool:
+        """Return whether repeated transitions show no noise."""
+        return bool(self.planner.table.core["is_exact"][0])
+
+    def _is_left_to_tree(self) -> bool:
+        """Return whether there are so many axes that a planner's grid is too coarse."""
+        return self.planner.table.n_others > MOST_CUBES and self.tree is not None
 
     def _rewards_seen(self) -> tuple[float, float]:
         """Return the lowest and the highest reward so far."""

@@ -68,6 +68,12 @@ class Choice:
         best = max(leads, default=-math.inf)
         return 1 + leads.index(best) if best > 0.0 else 0
 
+    def hope(self, n_agents: int) -> int:
+        """Return which of the first `n_agents` has the highest mean return plus standard error."""
+        means = [self.late(k) for k in range(n_agents)]
+        hopes = [math.inf if one is None else sum(one) for one in means]
+        return hopes.index(max(hopes))
+
     def late(self, agent: int) -> tuple[float, float] | None:
         """Return (mean, standard error) of the last half of an agent's returns, None if few."""
         return Trend(self.windows[agent]).late()

@@ -36,6 +36,7 @@ class Constants(NamedTuple):
     FIRST_SHARE: A[float, "share of these cells with which a grid begins"] = 1 / 6
     CELLS_PER_EPISODE: A[int, "cells gained with an episode, up to all of them"] = 5
     CELLS_PER_ROOT: A[float, "at least so many sqrt(samples) cells; more explore for ever"] = 2.3
+    CHEAP: A[int, "cells of many categories, nine bins on each other axis: 1 ms a step"] = 4000
     MOST_CELLS: A[int, "most cells of a step: 0.5 MB for each table"] = 60_000
     WIDTH_POWER: A[float, "the bin with most samples * width^WIDTH_POWER is cut next"] = 0.7
     END: A[float, "an outermost bin of actions this narrow is played at its end"] = 1 / 9
@@ -70,10 +71,10 @@ CONSTANTS = Constants()
 # Kernels read plain names, which the compiler takes as numbers.
 (
     OPTIMISM, FULL, FADING, BALLS, EXPLORING, FAR_BALLS, PRICE, GROWTH, EARLY, SPARING, UNITS,
-    FEW_AXES, MORE_AXES, FIRST_SHARE, CELLS_PER_EPISODE, CELLS_PER_ROOT, MOST_CELLS, WIDTH_POWER,
-    END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, NARROW, FIRST_WIDTH, GAIN, DOUBT, EXOGENOUS,
-    LEAST_FREEDOM, MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE, EMPTY, THIN, SLOPE,
-    PLAYED, OLD, WORSE, USUAL, LEAST_RETURNS,
+    FEW_AXES, MORE_AXES, FIRST_SHARE, CELLS_PER_EPISODE, CELLS_PER_ROOT, CHEAP, MOST_CELLS,
+    WIDTH_POWER, END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, NARROW, FIRST_WIDTH, GAIN,
+    DOUBT, EXOGENOUS, LEAST_FREEDOM, MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE,
+    EMPTY, THIN, SLOPE, PLAYED, OLD, WORSE, USUAL, LEAST_RETURNS,
 ) = CONSTANTS  # fmt: skip
 SHARES = np.array([1e9, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01])  # see `leave_one_out`
 
@@ -253,9 +254,11 @@ def wanted_cells(n_episodes: int, n_samples: float, n_categories: int, n_others:
 
     It grows with the episodes up to FEW_AXES or MORE_AXES, then with the root of the samples, so
     that all bins keep shrinking. It suffices for every category and for three bins on every other
-    axis, unless that exceeds MOST_CELLS.
+    axis, unless that exceeds MOST_CELLS; and for nine bins, unless that exceeds CHEAP.
     """
     enough = FEW_AXES if n_others <= 2 else MORE_AXES
     grown = max(FIRST_SHARE * enough, CELLS_PER_EPISODE * n_episodes)
     n_cells = max(min(enough, grown), CELLS_PER_ROOT * n_samples**0.5)
+    if n_categories > 1:
+        n_cells = max(n_cells, min(CHEAP, n_categories * 9**n_others))
     return int(min(MOST_CELLS, max(n_cells, n_categories * 3**n_others)))
