@@ -548,9 +548,9 @@ def test_a_new_start_follows_a_law_that_has_changed(tmp_path):
     ]
     with pytest.warns(UserWarning, match=r"starts anew.*stationary=True"):
         returns = agents[0].learn(1000).returns
-    assert 600 < agents[0].changes[0] < 660
+    assert 600 < agents[0].changes[0] < 700
     assert len(agents[0].changes) == 1
-    assert returns[800:].mean() > 1.6
+    assert returns[850:].mean() > 1.6
     assert agents[0].n_episodes == 1000
     assert agents[0].planner.n_episodes == 1000 - agents[0].changes[0]
     assert agents[0].status()["started anew after episodes"] == agents[0].changes
@@ -568,6 +568,7 @@ def test_a_new_start_is_the_same_in_both_drivers_and_needs_a_clear_fall():
     def fall(agent, by):
         agent.learn(400)
         agent._returns[-40:] -= by
+        agent._n_doubted = 40 if by else -1
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return agent.learn(60)
@@ -631,6 +632,22 @@ def test_a_rule_may_be_a_function_and_the_ranges_of_its_numbers():
 def test_a_rule_of_another_form_is_refused_in_words(rule):
     with pytest.raises(zooming.ConfigurationError, match=r"give \(function, \{name: \(low, high"):
         zooming.Auto(gym.make("zooming/Newsvendor-v0"), rule=rule, seed=0)
+
+
+def test_a_fall_that_a_new_plan_ends_is_no_change_of_the_law():
+    agent = zooming.Auto(oil(noise=0.1), seed=0)
+    noise = 0.1 * np.random.default_rng(0).normal(size=400)
+    agent._returns = np.append(np.linspace(0.0, 4.7, 60), 4.7 + noise)
+    agent._watch_returns()
+    assert agent._n_doubted == -1
+    agent._returns = np.append(agent._returns, 3.0 + noise[:10])
+    agent._watch_returns()
+    assert agent._n_doubted == 0
+    assert agent.planner.table.is_due
+    agent._n_doubted, agent._returns = 100, np.append(agent._returns, 4.7 + noise[:100])
+    agent._watch_returns()
+    assert agent._n_doubted == -1
+    assert agent.changes == []
 
 
 # --- many axes ------------------------------------------------------------------------------------

@@ -1,14 +1,17 @@
 """An alarm for a law that has changed: returns of the agent that leads have fallen.
 
 For each lag m = FIRST_LAG, 2 FIRST_LAG, ..., the last m returns (after) are compared with the later
-half of those before them (before). With n returns in all, n_b of them before, the variance s^2 of a
-return estimated by half the mean squared difference of successive returns before, and means of
-returns that are clipped to CLIP standard deviations around the mean before,
+half of those before them (before). With n returns in all, n_b of them before, and means of returns
+that are clipped to CLIP standard deviations s around the mean before,
 
     alarm if  n_b m / (n_b + m) (before - after)^2 / (2 s^2) >= log(n^1.5 / DELTA)
 
-This is a generalized likelihood ratio. A law that gets better is not seen. The agent starts anew
-after an alarm, so a fall must also cost the share LOST of what has been gained since the start.
+This is a generalized likelihood ratio. The variance s^2 of a return is half the mean squared
+difference of successive returns before. At least, s is the share LOST of what was gained since the
+start: without noise, a small fall would be clear at once. A law that gets better is not seen.
+
+A bad plan makes returns fall, too. So the first alarm only lets the agent plan again. If the
+returns since then are still low, by the same test, the law has changed.
 """
 
 from __future__ import annotations
@@ -21,10 +24,10 @@ from zooming.agents.auto.constants import CLIP, DELTA, FIRST_LAG, LOST, WARM
 from zooming.validation import Floats
 
 
-def has_fallen(returns: Floats, start: float) -> bool:
-    """Return whether the latest returns are clearly lower than those before.
+def has_fallen(returns: Floats, start: float, lag: int | None = None) -> bool:
+    """Return whether the last `lag` returns are clearly lower than those before.
 
-    `start` is the mean of the first returns.
+    By default several lags are tried. `start` is the mean of the first returns.
 
     Examples
     --------
@@ -32,15 +35,19 @@ def has_fallen(returns: Floats, start: float) -> bool:
     >>> has_fallen(5.0 + noise, 0.0), has_fallen(np.append(5.0 + noise, 2.0 + noise[:32]), 0.0)
     (False, True)
     """
-    n, lag = len(returns), FIRST_LAG
-    while n >= WARM and lag <= n // 2:
-        before, after = returns[(n - lag) // 2 : n - lag], returns[n - lag :]
-        middle, square = float(before.mean()), 0.5 * float(np.mean(np.diff(before) ** 2))
+    n = len(returns)
+    if n < WARM:
+        return False
+    lags = [FIRST_LAG * 2**i for i in range(n.bit_length())] if lag is None else [lag]
+    for m in lags:
+        if m > n // 2:
+            break
+        before, after = returns[(n - m) // 2 : n - m], returns[n - m :]
+        middle = float(before.mean())
+        square = max(0.5 * float(np.mean(np.diff(before) ** 2)), (LOST * (middle - start)) ** 2)
         ends = middle - CLIP * math.sqrt(square), middle + CLIP * math.sqrt(square)
         fall = float(before.clip(*ends).mean() - after.clip(*ends).mean())
-        weight = len(before) * lag / (len(before) + lag)
-        is_clear = weight * fall**2 >= 2.0 * square * math.log(n**1.5 / DELTA)
-        if fall > 0.0 and is_clear and middle - after.mean() > LOST * (middle - start):
+        weight = len(before) * m / (len(before) + m)
+        if fall > 0.0 and weight * fall**2 >= 2.0 * square * math.log(n**1.5 / DELTA):
             return True
-        lag *= 2
     return False

@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from zooming.agents.auto.alarm import has_fallen
 from zooming.agents.auto.choices import Choice
-from zooming.agents.auto.constants import CONSTANTS, KEPT, MOST_CUBES, PILOT, START, in_words
+from zooming.agents.auto.constants import (
+    CONSTANTS,
+    KEPT,
+    MOST_CUBES,
+    PATIENCE,
+    PILOT,
+    START,
+    WARM,
+    in_words,
+)
 from zooming.agents.auto.portfolio import IS_OPEN, LEADS, PLAYER, Portfolio, common_range
 from zooming.agents.auto.rules import Form, RuleLearner
 from zooming.agents.auto.trend import Trend
@@ -26,6 +35,7 @@ from zooming.agents.tables.tree_q import TreeQ
 from zooming.agents.training.replay import Transitions, kept_transitions
 from zooming.errors import CheckpointError, ConfigurationError
 from zooming.kernels.plans.layout import CONSTANTS as PLANNER
+from zooming.partitions.cells import THIRDS
 from zooming.validation import (
     LARGEST_REWARD,
     SMALLEST_SPAN,
@@ -121,6 +131,7 @@ class Auto(Portfolio):
         self._known_range = None if known is None else self.planner.reward_range
         self.changes: list[int] = []  # episodes after which it started anew
         self._returns: Floats = np.empty(0)  # of leaders, since the last start
+        self._n_doubted = -1  # of these, since returns seemed to have fallen; -1: they did not
 
     @property
     def rule(self) -> RuleLearner | None:
@@ -148,8 +159,8 @@ class Auto(Portfolio):
         While all rewards are equal, nothing is known about their scale. A span of 1 serves: without
         a tree and without a bonus, nothing would explore.
         """
-        if not self.stationary and has_fallen(self._returns[START:], self._start()):
-            self._start_anew()
+        if not self.stationary:
+            self._watch_returns()
         if self._n_since < PILOT:
             return
         least, most = self._rewards_seen()
@@ -170,16 +181,30 @@ class Auto(Portfolio):
         """Number of episodes since the last start."""
         return self.n_episodes - (self.changes[-1] if self.changes else 0)
 
-    def _start(self) -> float:
-        """Return the mean of the first returns since the last start."""
-        return float(self._returns[:START].mean()) if len(self._returns) else 0.0
-
     def _credit(self, returns: list[float], player: int, **changes: Any) -> None:
         is_leader = self.counts[LEADS] and player == self.counts[PLAYER]
         if is_leader and not self.stationary:
             first, later = np.split(np.append(self._returns, returns), [START])
             changes["_returns"] = np.append(first, later[-KEPT:])
+            if self._n_doubted >= 0:
+                changes["_n_doubted"] = self._n_doubted + len(returns)
         super()._credit(returns, player, **changes)
+
+    def _watch_returns(self) -> None:
+        """Plan again if returns have fallen. Start anew if they stay low after that."""
+        first, later = np.split(self._returns, [START])
+        if len(later) < WARM:
+            return
+        start = float(first.mean())
+        if self._n_doubted > 0:
+            if has_fallen(later, start, self._n_doubted):
+                self._start_anew()
+            elif self._n_doubted >= PATIENCE:
+                self._n_doubted = -1
+        elif self._n_doubted < 0 and has_fallen(later, start):
+            self._catch_up(self.planner)
+            self.planner.table.core["due"] = 0
+            self._n_doubted = 0
 
     def _start_anew(self) -> None:
         """Forget all that was learned, because the law of the environment has changed."""
@@ -194,7 +219,7 @@ class Auto(Portfolio):
         # One call, so that an interrupt leaves either everything as it was or a new start.
         vars(self).update(
             planner=planner, _parts=parts, choice=Choice(len(parts)), trend=Trend(),
-            changes=[*self.changes, n], _returns=np.empty(0),
+            changes=[*self.changes, n], _returns=np.empty(0), _n_doubted=-1,
         )  # fmt: skip
         warnings.warn(
             f"{self.env_name}: returns have fallen clearly after {n:,} episodes, so the agent "
@@ -226,7 +251,7 @@ class Auto(Portfolio):
 
     def _is_left_to_tree(self) -> bool:
         """Return whether there are so many axes that a planner's grid is too coarse."""
-        return self.planner.table.n_others > MOST_CUBES and self.tree is not None
+        return self.planner.table.n_others > THIRDS and self.tree is not None
 
     def _rewards_seen(self) -> tuple[float, float]:
         """Return the lowest and the highest reward so far."""
@@ -356,6 +381,7 @@ class Auto(Portfolio):
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         values, arrays = super()._state()
         own = {"has_tree": self.tree is not None, "changes": self.changes}
+        own["n_doubted"] = self._n_doubted
         return {**values, **own}, {**arrays, "returns": self._returns}
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -374,3 +400,4 @@ class Auto(Portfolio):
             raise ValueError("the returns are too many, or the changes are not in order")
         super()._restore(values, arrays)
         self.changes, self._returns = changes, returns.copy()
+        self._n_doubted = check_int(values["n_doubted"], "n_doubted", -1)

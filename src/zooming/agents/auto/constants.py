@@ -18,14 +18,16 @@ class Constants(NamedTuple):
     FIRST_LAG: A[int, "latest returns that are compared with those before; then twice as many"] = 8
     DELTA: A[float, "chance of a false alarm, about"] = 1e-4
     CLIP: A[float, "returns count up to so many standard deviations: tails are heavy"] = 4.0
-    LOST: A[float, "share of what was gained that must be lost: to start anew costs as much"] = 0.1
+    LOST: A[float, "least standard deviation of a return, as a share of what was gained"] = 0.1
+    PATIENCE: A[int, "returns after which a doubt about the law is dropped"] = 100
     START: A[int, "first returns, which tell what was earned before anything was learned"] = 20
     KEPT: A[int, "latest returns that are kept for the alarm"] = 20_000
 
 
 CONSTANTS = Constants()
 (
-    PILOT, FORCED, BLOCK, MOST_BLOCK, MOST_CUBES, WARM, FIRST_LAG, DELTA, CLIP, LOST, START, KEPT,
+    PILOT, FORCED, BLOCK, MOST_BLOCK, MOST_CUBES, WARM, FIRST_LAG, DELTA, CLIP, LOST, PATIENCE,
+    START, KEPT,
 ) = CONSTANTS  # fmt: skip
 
 
