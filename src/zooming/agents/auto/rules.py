@@ -54,7 +54,8 @@ class Form:
 
     def numbers(self, place: Floats) -> Floats:
         """Return the numbers at a point of the unit cube."""
-        return np.clip(self.low + place * (self.high - self.low), self.low, self.high)
+        found: Floats = np.clip(self.low + place * (self.high - self.low), self.low, self.high)
+        return found
 
     def act(self, place: Floats, step: int, observation: Any) -> Any:
         """Return the action of the rule with the numbers at a point of the unit cube."""
