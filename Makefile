@@ -61,6 +61,9 @@ browser:
 compiler:
 	@command -v cc gcc clang >/dev/null || { apt-get update -qq && apt-get install -y -qq gcc libc6-dev >/dev/null; } \
 		|| { echo "install a C compiler (apt-get install gcc): exported policies are tested in it"; exit 1; }
+	@command -v qemu-arm >/dev/null && command -v arm-linux-gnueabi-gcc >/dev/null || apt-get install -y -qq --no-install-recommends \
+		gcc-arm-linux-gnueabi libc6-dev-armel-cross qemu-user valgrind >/dev/null 2>&1 \
+		|| echo "without qemu-user and gcc-arm-linux-gnueabi, learners are not tested on ARM"
 
 # A desk is tested in a real server too. Without one, these tests are skipped.
 postgres:

@@ -19,6 +19,8 @@ def export_file(
     scale: float = 1.0,
     table: str = "states",
     rules: int | None = None,
+    learner: bool = False,
+    pending: int = 0,
 ) -> None:
     """Write the policy of a saved agent as Python, JSON, C or SQL.
 
@@ -32,6 +34,8 @@ def export_file(
         table: name of the SQL table.
         rules: write at most this many rules a step, as zooming explain prints them, in place of the
             exact policy.
+        learner: write a C99 header that goes on learning, in place of the policy.
+        pending: number of decisions of a learner that may wait for their rewards.
     """
     import zooming
 
@@ -40,5 +44,7 @@ def export_file(
         raise ConfigurationError("name the file to write: zooming export FILE OUT")
     agent = zooming.load(file)
     chosen = agent if rules is None else agent.explain(n_rules=rules, episodes=0)
-    path = chosen.export(out, name=name, number=number, scale=scale, table=table)
+    path = chosen.export(
+        out, name=name, number=number, scale=scale, table=table, learner=learner, pending=pending
+    )
     print(f"{path}: {path.stat().st_size:,} bytes")

@@ -13,6 +13,7 @@ from zooming.agents.resolver.grid_policy import GridPolicy
 from zooming.errors import ConfigurationError
 from zooming.export.forms import PolicyForm, recommended
 from zooming.export.grid import action_grid, solved_grid
+from zooming.export.learner import learner_header
 from zooming.export.tree import decision_tree
 from zooming.export.writers.c_header import c_header
 from zooming.export.writers.json_document import json_document
@@ -32,11 +33,14 @@ def export_policy(
     number: str = "double",
     scale: float = 1.0,
     table: str = "states",
+    learner: bool = False,
+    pending: int = 0,
 ) -> Path:
-    """Write the policy of an agent to a file that runs without zooming.
+    """Write the policy of an agent, or its learner, to a file that runs without zooming.
 
     For every state, the file gives exactly the action of `agent.predict` without `info`.
-    `docs/export.md` states what holds for each format.
+    `docs/export.md` states what holds for each format. With `learner`, the file goes on learning:
+    see `docs/device.md`.
 
     Parameters
     ----------
@@ -55,6 +59,11 @@ def export_policy(
         Integer units per 1 of a state, for "int".
     table : str, default "states"
         Name of the SQL table.
+    learner : bool, default False
+        Write a C99 header that learns, of an `AdaptiveQ` with `max_balls`, in place of its policy.
+        `number` is then also the type of actions and rewards.
+    pending : int, default 0
+        Number of decisions of a learner that may wait for their rewards.
 
     Returns
     -------
@@ -95,6 +104,16 @@ def export_policy(
         )
     check_let_go(agent)
     _check_overwriting(path)
+    if learner:
+        if path.suffix != ".h":
+            raise ConfigurationError(
+                f"{path}: a learner is a C header; give a name that ends in .h"
+            )
+        text = learner_header(agent, name or path.stem, number, scale, pending)
+        write_atomically(path, text.encode())
+        return path
+    if pending:
+        raise ConfigurationError("pending requires learner=True: a policy waits for no rewards")
     if isinstance(agent, PolicyForm):
         form = agent
     else:

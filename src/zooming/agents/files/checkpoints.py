@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from zooming.agents.base.env_facts import horizon_of
 from zooming.agents.base.seeds import generator_at, seed_of
 from zooming.agents.files import container as files
 from zooming.agents.files import registry
+from zooming.agents.files.device import is_block, load_block
 from zooming.agents.files.env import (
     StoredEnv,
     compare_env,
@@ -86,10 +88,11 @@ def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
     Parameters
     ----------
     path : str or PathLike
-        A file written by `agent.save`.
+        A file written by `agent.save`, or the block of a learner in C (`docs/device.md`).
     env : gymnasium.Env, optional
         The environment to continue on. By default, one of zooming's own environments is made
-        again; for any other, the agent can then act and update but not `learn`.
+        again; for any other, the agent can then act and update but not `learn`. A block does not
+        name its environment, so `env` is required there.
 
     Returns
     -------
@@ -131,8 +134,10 @@ def load_as(kind: type[Kind], path: str | os.PathLike[str], env: Any = None) -> 
 
 
 def _load(path: str | os.PathLike[str], env: Any, mine: type[Agent] | None = None) -> Agent:
-    header, arrays = files.read_container(path)
-    return _from_parts(path, env, header, arrays, mine)
+    content = Path(path).read_bytes()
+    if is_block(content):
+        return load_block(path, content, env)  # type: ignore[no-any-return]
+    return _from_parts(path, env, *files.unpack_container(content, path), mine)
 
 
 def from_bytes(

@@ -159,19 +159,7 @@ def c_header(form: PolicyForm, name: str, number: str = "double", scale: float =
     `number` is the type of a state: "double", "float", or "int" for whole multiples of 1 / scale.
     Comparisons are exact for every state of that type. All other arithmetic is in double.
     """
-    prefix = re.sub(r"\W", "_", name, flags=re.ASCII) if isinstance(name, str) else ""
-    if number not in NUMBERS:
-        raise ConfigurationError(
-            f"number={number!r}: choose one of {', '.join(map(repr, NUMBERS))}"
-        )
-    if not re.match(r"[A-Za-z]", prefix) or len(prefix) > LONGEST_NAME:
-        raise ConfigurationError(
-            f"name={short_repr(name)}: give at most {LONGEST_NAME} letters, digits and "
-            "underscores; a C name begins with a letter"
-        )
-    name = prefix
-    if not 0.0 < scale < np.inf:
-        raise ConfigurationError(f"scale={scale!r}: give a positive number")
+    name = c_name(name, number, scale)
     tables = form.tables()
     kinds = {key: _kind(table) for key, table in tables.items()}
     action = "float" if number == "float" else "double"
@@ -187,14 +175,14 @@ def c_header(form: PolicyForm, name: str, number: str = "double", scale: float =
         "name": name, "NAME": name.upper(), "number": NUMBERS[number], "action": action,
         "n_state": len(form.state_names), "n_action": len(form.action_names),
         "unit": f" in whole units of {1.0 / scale:g}" if number == "int" else "",
-        "read": f"state[i] / {_literal(scale, 'double')}" if number == "int" else "state[i]",
+        "read": f"state[i] / {c_literal(scale, 'double')}" if number == "int" else "state[i]",
         "cast": "" if action == "double" else f"({action})",
         "n_squash": len(form.squash), "nearest": NEAREST,
         "x": "x" if len(form.squash) else "state",
     }  # fmt: skip
     if isinstance(form, ActionGrid):
         words |= {"piece": kinds["pieces"], "n_action_squash": len(form.action_squash)}
-    arrays = [_array(kinds[key], f"{name}_{key}", table) for key, table in tables.items()]
+    arrays = [c_array(kinds[key], f"{name}_{key}", table) for key, table in tables.items()]
     guard = f"{name.upper()}_H"
     heading = "\n".join(f" * {line}" for line in form.describe(n_bytes))
     return (
@@ -205,6 +193,23 @@ def c_header(form: PolicyForm, name: str, number: str = "double", scale: float =
         + "\n".join(arrays)
         + f"\n\n{_code(form).format(**words)}\n#endif\n"
     )
+
+
+def c_name(name: str, number: str, scale: float) -> str:
+    """Return the prefix of C names for `name`. Raise ConfigurationError if an option is wrong."""
+    prefix = re.sub(r"\W", "_", name, flags=re.ASCII) if isinstance(name, str) else ""
+    if number not in NUMBERS:
+        raise ConfigurationError(
+            f"number={number!r}: choose one of {', '.join(map(repr, NUMBERS))}"
+        )
+    if not re.match(r"[A-Za-z]", prefix) or len(prefix) > LONGEST_NAME:
+        raise ConfigurationError(
+            f"name={short_repr(name)}: give at most {LONGEST_NAME} letters, digits and "
+            "underscores; a C name begins with a letter"
+        )
+    if not 0.0 < scale < np.inf:
+        raise ConfigurationError(f"scale={scale!r}: give a positive number")
+    return prefix
 
 
 def _code(form: PolicyForm) -> str:
@@ -245,18 +250,20 @@ def _size(kind: str) -> int:
     return {"float": 4, "double": 8}.get(kind) or int(re.sub(r"\D", "", kind)) // 8
 
 
-def _literal(value: float, kind: str) -> str:
-    if kind.endswith("_t"):
+def c_literal(value: float, kind: str) -> str:
+    """Return a number as a constant of a C type."""
+    if kind.endswith("_t") or kind.endswith("char"):
         return str(int(value))
     return f"{np.float32(value)!s}f" if kind == "float" else repr(float(value))
 
 
-def _array(kind: str, name: str, table: NDArray[Any]) -> str:
+def c_array(kind: str, name: str, table: NDArray[Any]) -> str:
+    """Return the definition of a constant array of C."""
     if table.ndim == 1:
-        values = [_literal(x, kind) for x in table] or ["0"]  # C has no empty arrays
+        values = [c_literal(x, kind) for x in table] or ["0"]  # C has no empty arrays
         inner = ""
     else:
-        values = ["{" + ", ".join(_literal(x, kind) for x in row) + "}" for row in table]
+        values = ["{" + ", ".join(c_literal(x, kind) for x in row) + "}" for row in table]
         inner = f"[{table.shape[1]}]"
     body = textwrap.fill(", ".join(values), 96, initial_indent="    ", subsequent_indent="    ")
     return f"static const {kind} {name}[{len(values)}]{inner} = {{\n{body}\n}};"

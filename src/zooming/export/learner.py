@@ -1,0 +1,324 @@
+"""Write the learner of an `AdaptiveQ` as a C99 header: it goes on learning on a device.
+
+The C code is `writers/learner.h`, a template: `zl_` and `ZL_` become the prefix of the names, and
+lines between `@if build` and `@end` are kept for the builds that need them. The update rule is in C
+and in `kernels.boxes` both, because no compiler makes readable C of the kernels. A test holds them
+together: in the double build, tables and actions are equal in every bit over 100,000 episodes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+from importlib import resources
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents.files.device import BUILDS, ONE, VERSION, facts_of, layout, packed
+from zooming.bonuses import Scaled
+from zooming.errors import ConfigurationError
+from zooming.export.forms import about
+from zooming.export.writers.c_header import NUMBERS, c_array, c_literal, c_name
+from zooming.kernels.boxes.layout import BOUND_TOLERANCE
+from zooming.spaces.names import printable_names
+from zooming.validation import check_int
+
+MOST_ROWS = 65_000  # rows have 16 bits
+MOST_CUTS = {
+    "double": 16,
+    "float": 16,
+    "int": 8,
+}  # a ball is due at 4^cuts visits, of 32 or 16 bits
+DEEPEST = {"double": 24, "float": 24, "int": 14}  # cuts along an axis that a ball can hold
+LEAST_UNITS, MOST_UNITS = 1024, 65_535  # of an axis in the integer build
+HEAD_BYTES = 16  # of a slot, before the facts
+
+
+def learner_header(
+    agent: Any, name: str, number: str = "double", scale: float = 1.0, pending: int = 0
+) -> str:
+    """Return the text of a C99 header that continues the learning of an agent.
+
+    `pending` is the number of decisions that may wait for their rewards.
+    """
+    name = c_name(name, number, scale)
+    pending = check_int(pending, "pending", 0, 4096)
+    _check(agent)
+    plan = _plan(agent, number, scale, pending)
+    text = resources.files("zooming.export.writers").joinpath("learner.h").read_text()
+    kept = {
+        "int": number == "int", "real": number != "int", "pending": pending > 0,
+        "clips": any(axis.clips for axis in plan["axes"]), "refuse": agent.rewards != "clip",
+        "single": number == "double" and any(axis.single for axis in plan["actions"]),
+    }  # fmt: skip
+    code = _choose(text, kept)
+    for part in ("constants", "types", "tables"):
+        code = code.replace(f"@{part}\n", plan[part] + "\n")
+    code = re.sub(r"\bZL_", f"{name.upper()}_", re.sub(r"\bzl_", f"{name}_", code))
+    lines = "\n".join(f" * {line}" for line in plan["heading"])
+    return f"/*\n{lines}\n */\n{code}"
+
+
+def _check(agent: Any) -> None:
+    """Raise ConfigurationError if an agent has no learner in C, with the reason."""
+    if type(agent).__name__ != "AdaptiveQ":
+        raise ConfigurationError(
+            f"{type(agent).__name__} has no learner in C; only AdaptiveQ has one. Export its "
+            "policy: leave out learner=True"
+        )
+    if agent.max_balls is None:
+        raise ConfigurationError(
+            "a learner in C has a fixed memory: make the agent with max_balls, for example "
+            "AdaptiveQ(env, max_balls=64)"
+        )
+    n_rows = 2 * agent.max_balls
+    for is_wrong, what in (
+        (not isinstance(agent.bonus, Scaled), f"bonus={agent.bonus}: give a number"),
+        (agent.action != "center", f'action={agent.action!r}: give "center"'),
+        (agent.split != "all", f'split={agent.split!r}: give "all"'),
+        (n_rows > MOST_ROWS, f"max_balls={agent.max_balls}: give at most {MOST_ROWS // 2:,}"),
+        (agent.horizon > 10_000, f"horizon={agent.horizon}: give at most 10,000"),
+        (len(agent.axes) > 12, f"{len(agent.axes)} axes: give at most 12"),
+    ):
+        if is_wrong:
+            raise ConfigurationError(f"a learner in C does not have {what}")
+    for i in range(len(agent.axes)):
+        axis = agent.axes[i]
+        if axis.kind != "interval" or axis.squash is not None or axis.weight != 1.0:
+            raise ConfigurationError(
+                f"a learner in C has only intervals of weight 1 as axes, and {axis.name} is "
+                f"{'squashed' if axis.squash is not None else axis.kind}, of weight {axis.weight:g}"
+            )
+        if axis.single and abs(axis.low) + abs(axis.high) > 16 * (axis.high - axis.low):
+            raise ConfigurationError(
+                f"{axis.name} runs from {axis.low:g} to {axis.high:g}: float32 is too coarse there "
+                "for a learner in C; use float64"
+            )
+
+
+def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]:
+    """Return the parts of a header: heading, constants, types, tables, and the axes."""
+    axes = [agent.axes[i] for i in range(len(agent.axes))]
+    horizon, n_state, n_axes = agent.horizon, agent.axes.n_state, len(axes)
+    roots = horizon + horizon % 2
+    n_rows = roots + 2 * (agent.max_balls - horizon)
+    bonus, (low, high) = float(agent.table.core["bonus"][0]), agent.reward_range
+    ceiling = [float(v) for v in _ceilings(agent)]
+    shift, fine = (0, 0) if number != "int" else _shifts(agent, scale, bonus, ceiling)
+    units = scale * 2.0**-shift if number == "int" else 1.0
+    first, facts = packed(agent, number, n_rows, units), facts_of(agent, units)
+    row, pair, front = layout(number, n_axes)
+    head, tail = HEAD_BYTES + len(facts), front.size + 4
+    slot = head + tail + pair.itemsize * (n_rows // 2)
+    n_bytes = _struct_bytes(row, front.size - 8, n_rows, n_axes, number, pending)
+    kind = NUMBERS[number]
+    n_action = n_axes - n_state
+    act, learn = most_reads(agent.max_balls, horizon, n_axes, n_action, number)
+    ends = _ends(axes, number, scale)
+    numbers = {
+        "HORIZON": horizon, "N_STATE": n_state, "N_ACTION": n_action, "N_AXES": n_axes,
+        "MAX_BALLS": agent.max_balls, "ROOTS": roots, "ROWS": n_rows, "BYTES": n_bytes,
+        "KEPT": row["cuts"].shape[0], "MOST_CUTS": MOST_CUTS[number], "DEEPEST": DEEPEST[number],
+        "STACK": min(n_rows, (DEEPEST[number] + 1) * n_action), "MOST_ACT": act,
+        "PENDING": pending, "HEAD": head, "SLOT": slot, "BLOCK": 2 * slot, "MOST_LEARN": learn,
+    }  # fmt: skip
+    large = {key: f"{value}u" for key, value in numbers.items() if value >= 2**15}
+    numbers = {key: value for key, value in numbers.items() if key not in large}
+    constants = {
+        "ONE": ONE[number], "MOST_VISITS": "65535u" if number == "int" else "4294967295u",
+        "AT(cut)": "(cut)" if number == "int" else "((zl_unit)(cut) / ZL_ONE)",
+        "TIES": f"ZL_{agent.ties.upper()}",
+        "MAGIC": "0x4D4F4F5Au", "VERSION": f"{VERSION | BUILDS.index(number) << 16}u",
+        **large,
+        "LENGTH(n)": f"({head + tail}u + {pair.itemsize}u * ((uint32_t)(n) / 2))",
+        "BONUS": c_literal(bonus, kind), "REWARD_LOW": f"({c_literal(low, kind)})",
+        "REWARD_HIGH": f"({c_literal(high, kind)})",
+    }  # fmt: skip
+    if number == "int":
+        more = f"* {1 << fine - shift}" if fine >= shift else f"/ {1 << shift - fine}"
+        constants |= {
+            "LOWEST": "(-32768)", "FINE": 1 << fine, "REWARD(r)": f"((r) {more})",
+            "BONUS": f"{round(bonus * units * 2**fine)}u",
+            "REWARD_LOW": f"({math.floor(low * scale)})",
+            "REWARD_HIGH": f"({math.ceil(high * scale)})",
+        }  # fmt: skip
+    else:
+        constants |= {"LOWEST": "(-INFINITY)", "TOLERANCE": c_literal(BOUND_TOLERANCE, kind)}
+    wide = {"int": "int32_t"}.get(number, kind)
+    capped = [min(round(v * units), 32767) for v in ceiling] if number == "int" else ceiling
+    own, tables = {"value": {"int": "int16_t"}.get(number, kind), "wide": wide}, ends
+    tables |= {"ceiling": (wide, np.array(capped))}
+    tables |= {"facts": ("unsigned char", np.frombuffer(facts, np.uint8))}
+    tables |= {"first": ("unsigned char", np.frombuffer(first, np.uint8))}
+    if any(axis.clips for axis in axes):
+        tables["clips"] = ("uint8_t", np.array([axis.clips for axis in axes], np.uint8))
+    if number == "double" and any(axis.single for axis in axes[n_state:]):
+        single = [axis.single for axis in axes[n_state:]]
+        tables["is_single"] = ("uint8_t", np.array(single, np.uint8))
+    names = printable_names(agent.axes.names)
+    unit = f", in whole units of {1 / scale:g}" if number == "int" else ""
+    return {
+        "axes": axes,
+        "actions": axes[n_state:],
+        "heading": [
+            f"A learner: {about(agent)}, in C99. It goes on learning.",
+            f"state: {', '.join(names[:n_state])}{unit}",
+            f"action: {', '.join(names[n_state:])}{unit}",
+            f"reward: from {low:g} to {high:g}{unit}; {horizon} steps, counted from 0",
+            f"All memory is one struct of {n_bytes:,} bytes: {agent.max_balls:,} balls in "
+            f"{n_rows:,} rows of {row.itemsize + 1} bytes.",
+            f"A saved block has {2 * slot:,} bytes.",
+            f"At most {act:,} comparisons for an action. Learning from a step takes at most "
+            f"{learn:,},",
+            "but at most twice as many as an action if it splits no ball, as most steps do not.",
+        ],
+        "constants": _enum(numbers)
+        + "\n".join(f"#define ZL_{key} {value}" for key, value in constants.items()),
+        "types": _types(number, kind, own["value"], wide),
+        "tables": "\n".join(
+            _one_line(c_array(kind, f"zl_{key}", table)) for key, (kind, table) in tables.items()
+        ),
+    }
+
+
+def most_reads(
+    max_balls: int, horizon: int, n_axes: int, n_action: int, number: str
+) -> tuple[int, int]:
+    """Return the most rows that an action reads, and that learning from a step reads.
+
+    One step has at most `n` inner rows. Its tree is at most `depth` deep, because each cut of an
+    axis halves what can be cut again.
+    """
+    n = max_balls - horizon
+    depth = min(n, (DEEPEST[number] + 1) * n_axes)
+    act = 2 * n + n_action * depth
+    n_rows = horizon + horizon % 2 + 2 * n
+    update = depth + 2 * n + depth  # find the ball, read V, keep the maxima
+    touching = 4 * n + 2  # a walk over a subtree goes down and up each row at most once
+    victim = n_rows * (1 + depth + touching)
+    remove = depth + touching + (n + 1) * depth
+    clock = n_rows if number == "int" else 0
+    return act, update + victim + remove + clock + (n_axes + 1) * depth * (1 << n_axes)
+
+
+def _struct_bytes(
+    row: np.dtype[Any], random: int, n_rows: int, n_axes: int, number: str, pending: int
+) -> int:
+    """Return the size of the struct, with each field aligned to its own size."""
+    word, point = row["visits"].itemsize, {"double": 8, "float": 4, "int": 4}[number]
+    ring = [(point, pending * n_axes), (2, 2 * pending + 1)] if pending else []
+    fields = [
+        (row["value"].itemsize, n_rows), (random, 1), (4, 1), (word, 2 * n_rows), *ring,
+        (2, n_rows // 2 + 2), (1, n_rows * row["cuts"].shape[0]),
+    ]  # fmt: skip
+    size = 0
+    for width, n in fields:
+        size = math.ceil(size / width) * width + width * n
+    largest = max(width for width, _ in fields)
+    return math.ceil(size / largest) * largest
+
+
+def _ceilings(agent: Any) -> list[float]:
+    """Return the largest possible return from each step on, as `kernels.ceiling` computes it."""
+    high = float(agent.reward_range[1])
+    steps = [agent.horizon if agent.cap == "horizon" else agent.horizon - h
+             for h in range(agent.horizon)]  # fmt: skip
+    return [high * n if high > 0.0 else high for n in steps]
+
+
+def _shifts(agent: Any, scale: float, bonus: float, ceiling: list[float]) -> tuple[int, int]:
+    """Return (shift, fine): a unit of Q is 2^shift units of a reward and 2^fine of the arithmetic.
+
+    Q has 16 bits, and the arithmetic of an update 32.
+    """
+    low, high = agent.reward_range
+    most = max(abs(low), abs(high)) * agent.horizon + bonus
+    shift = math.ceil(math.log2(most * scale / 32_000.0))
+    room = 2.0**31 / (4 * 32_768 * (agent.horizon + 1))
+    fine = min(8, math.floor(math.log2(room)), math.floor(math.log2(2.0**31 / 65_536)) - 1)
+    if fine < 0 or shift - fine > 30 or fine - shift > 30:
+        raise ConfigurationError(
+            f"scale={scale:g}: a reward, or a horizon of {agent.horizon} steps, does not fit the "
+            'integer build; give another scale, or number="float"'
+        )
+    while fine > 0 and bonus * scale * 2.0 ** (fine - shift) * 16 >= 2**31:
+        fine -= 1
+    return shift, fine
+
+
+def _ends(axes: list[Any], number: str, scale: float) -> dict[str, tuple[str, NDArray[Any]]]:
+    """Return the tables of the ends of the axes."""
+    low, width = (np.array([getattr(axis, end) for axis in axes]) for end in ("low", "high"))
+    if number != "int":
+        return {"low": (NUMBERS[number], low), "width": (NUMBERS[number], width - low)}
+    first, last = np.ceil(low * scale), np.floor(width * scale)
+    for axis, a, b in zip(axes, first, last, strict=True):
+        if not (LEAST_UNITS <= b - a <= MOST_UNITS and abs(a) < 2**30 and abs(b) < 2**30):
+            raise ConfigurationError(
+                f"scale={scale:g}: {axis.name} has {b - a:,.0f} units; give a scale with "
+                f"{LEAST_UNITS:,} to {MOST_UNITS:,} units on each axis, for example "
+                f"{MOST_UNITS // 2 / (axis.high - axis.low):.4g}"
+            )
+    return {"low": ("int32_t", first), "high": ("int32_t", last)}
+
+
+def _enum(numbers: dict[str, int]) -> str:
+    """Return small constants as an enum of C."""
+    text = ", ".join(f"ZL_{key}~{value}" for key, value in numbers.items())
+    filled = textwrap.fill(text, 92, initial_indent="    ", subsequent_indent="    ")
+    return "enum {\n" + filled.replace("~", " = ") + "\n};\n"
+
+
+def _one_line(array: str) -> str:
+    """Return the definition of an array in one line, if it is short."""
+    joined = " ".join(line.strip() for line in array.splitlines())
+    return joined if len(joined) <= 96 else array
+
+
+def _types(number: str, kind: str, value: str, wide: str) -> str:
+    """Return the types of a build, and the comparison of width / age^2 without division by 0."""
+    word, raw = ("uint16_t", "uint16_t") if number == "int" else ("uint32_t", "uint32_t")
+    raw = "uint64_t" if number == "double" else raw
+    own = {
+        "number": kind, "value": value, "wide": wide, "word": word, "raw": raw,
+        "unit": "uint16_t" if number == "int" else kind,
+        "score": "uint64_t" if number == "int" else kind,
+        "random": "uint32_t" if number == "int" else "uint64_t",
+    }  # fmt: skip
+    lines = [
+        f"typedef {kind} {', '.join(f'zl_{name}' for name in own if own[name] == kind)};"
+        for kind in dict.fromkeys(own.values())
+    ]
+    lines += [
+        "typedef union { zl_value value; zl_raw bits; } zl_bits;",
+        "#define zl_is_less(width, age, other_width, other_square) \\",
+    ]
+    if number == "int":
+        lines += [
+            "    ((zl_score)(width) * (other_square) < (other_width) * ((zl_score)(age) * (age)))"
+        ]
+    else:
+        lines += [
+            "    ((other_square) == 0 || (zl_score)(width) / ((zl_score)(age) * (zl_score)(age)) "
+            "< (other_width) / (other_square))",
+            f"#define zl_sqrt {'sqrt' if number == 'double' else 'sqrtf'}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _choose(text: str, kept: dict[str, bool]) -> str:
+    """Keep the lines between `@if name`, `@else` and `@end` whose condition holds."""
+    lines, shown = [], [True]
+    for line in text.splitlines(keepends=True):
+        if line.startswith("@if "):
+            shown.append(kept[line[4:].strip()])
+        elif line.startswith("@else"):
+            shown[-1] = not shown[-1]
+        elif line.startswith("@end"):
+            shown.pop()
+        elif all(shown):
+            lines.append(line)
+    return "".join(lines)

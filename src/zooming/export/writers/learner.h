@@ -1,0 +1,531 @@
+#ifndef ZL_H
+#define ZL_H
+
+#include <stddef.h>
+#include <stdint.h>
+@if real
+#include <math.h> /* sqrt, INFINITY */
+@end
+
+@constants
+enum { /* errors */
+    ZL_BAD_STEP = -1, ZL_BAD_STATE = -2, ZL_BAD_ACTION = -3, /* outside the problem, or not a number */
+    ZL_BAD_REWARD = -4,                                      /* outside its range, or not a number */
+    ZL_BAD_BLOCK = -5,                                       /* no whole slot of this header */
+    ZL_BAD_TICKET = -6                                       /* unknown, answered, or overwritten */
+};
+enum { ZL_RANDOM, ZL_FIRST, ZL_EITHER }; /* ties */
+
+#ifndef ZL_PUT /* define both to keep blocks in EEPROM */
+#define ZL_PUT(place, byte) (*(place) = (byte))
+#define ZL_GET(place) (*(place))
+#endif
+#ifndef ZL_TICK /* define it to count the rows that are read */
+#define ZL_TICK ((void)0)
+#endif
+
+@types
+@tables
+
+/* A binary tree for each step. Row h is the root of step h. Siblings are rows 2i and 2i + 1. A row
+ * without children is a ball; any other row is an inner row, and is cut in two along one axis. */
+typedef struct {
+    zl_value value[ZL_ROWS];        /* Q of a ball; of an inner row, the largest Q below it */
+    zl_random random;               /* state of the generator */
+    uint32_t episode;               /* episodes begun */
+    zl_word visits[ZL_ROWS];        /* of a ball: n; of an inner row: its cut, times ZL_ONE */
+    zl_word last[ZL_ROWS];          /* of a ball: episode of its last visit; else the first child */
+@if pending
+    zl_number asked_point[ZL_PENDING][ZL_N_AXES]; /* a ring of decisions without rewards */
+    uint16_t asked[ZL_PENDING], asked_step[ZL_PENDING], next_ticket; /* asked: ticket + 1, or 0 */
+@end
+    uint16_t parent[ZL_ROWS / 2];   /* of two siblings; ZL_ROWS for roots */
+    uint16_t n_rows, n_balls;       /* rows in use, and balls of all steps together */
+    uint8_t cuts[ZL_ROWS][ZL_KEPT]; /* of a ball: cuts along each axis; else a mark and the axis */
+} zl_learner;
+typedef char zl_has_the_stated_size[sizeof(zl_learner) <= ZL_BYTES ? 1 : -1];
+@if int
+/* Cuts are packed in halves of bytes, the low half first. */
+static inline int zl_is_inner(const zl_learner *z, unsigned row) { return (z->cuts[row][0] & 15) == 15; }
+static inline int zl_axis(const zl_learner *z, unsigned row) { return z->cuts[row][0] >> 4; }
+static inline int zl_cuts(const zl_learner *z, unsigned row, int i) { return z->cuts[row][i / 2] >> 4 * (i % 2) & 15; }
+static inline uint32_t zl_draw(zl_random *random) { /* xorshift */
+    *random ^= *random << 13;
+    *random ^= *random >> 17;
+    return *random ^= *random << 5;
+}
+static inline uint32_t zl_root(uint32_t n) { /* sqrt(n), rounded down */
+    uint32_t root = 0, bit;
+    for (bit = (uint32_t)1 << 24; bit; bit >>= 2) {
+        const uint32_t next = n >= root + bit ? bit : 0;
+        n -= next ? root + bit : 0;
+        root = (root >> 1) + next;
+    }
+    return root;
+}
+@else
+static inline int zl_is_inner(const zl_learner *z, unsigned row) { return z->cuts[row][0] >> 7; }
+static inline int zl_axis(const zl_learner *z, unsigned row) { return z->cuts[row][0] & 127; }
+static inline int zl_cuts(const zl_learner *z, unsigned row, int axis) { return z->cuts[row][axis]; }
+static inline uint64_t zl_draw(zl_random *random) { /* SplitMix64 */
+    uint64_t x = *random += 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return x ^ x >> 31;
+}
+@end
+/* Convert n coordinates to the unit cube, from axis `first` on. Return 0 if one is bad. */
+static inline int zl_read(const zl_number *point, int first, int n, zl_unit *unit) {
+    int i;
+    for (i = 0; i < n; ++i) {
+        const int axis = first + i;
+@if int
+        int32_t x = point[i];
+        uint32_t u;
+@if clips
+        if (zl_clips[axis]) x = x < zl_low[axis] ? zl_low[axis] : x > zl_high[axis] ? zl_high[axis] : x;
+@end
+        if (x < zl_low[axis] || x > zl_high[axis]) return 0;
+        u = ((uint32_t)(x - zl_low[axis]) << 16) / (uint32_t)(zl_high[axis] - zl_low[axis]);
+        unit[i] = (zl_unit)(u > 65535u ? 65535u : u);
+@else
+        const zl_unit u = (point[i] - zl_low[axis]) / zl_width[axis];
+@if clips
+        if (!(zl_clips[axis] ? u - u == 0 : u >= -ZL_TOLERANCE && u <= 1 + ZL_TOLERANCE)) return 0;
+@else
+        if (!(u >= -ZL_TOLERANCE && u <= 1 + ZL_TOLERANCE)) return 0; /* NaN is bad, too */
+@end
+        unit[i] = u < 0 ? 0 : u > 1 ? 1 : u; /* rounding outside a bound is clipped */
+@end
+    }
+    return 1;
+}
+/* Return the child of an inner row that has a coordinate. */
+static inline unsigned zl_child(const zl_learner *z, unsigned row, zl_unit unit) {
+    return z->last[row] + (unsigned)(unit >= ZL_AT(z->visits[row]));
+}
+/* Return the ball with the largest Q for a state: branch and bound. Ties are broken at random, or
+ * in the order of the balls, or by whichever is found first. */
+static inline unsigned zl_select(const zl_learner *z, zl_random *random, int step, int ties,
+                                 const zl_unit *state) {
+    uint16_t stack[ZL_STACK];
+    unsigned row = (unsigned)step, found = row, top = 0;
+    uint32_t n_tied = 0;
+    zl_wide value = z->value[row], best = ZL_LOWEST, rival = ZL_LOWEST;
+    for (;;) {
+        while (zl_is_inner(z, row) && (value > best || (value == best && ties == ZL_RANDOM))) {
+            const int axis = zl_axis(z, row);
+            ZL_TICK;
+            if (axis < ZL_N_STATE) row = zl_child(z, row, state[axis]);
+            else { /* both children are relevant: visit the better one first, and keep the other */
+                row = z->last[row];
+                row += ties != ZL_FIRST && z->value[row + 1] > z->value[row];
+                rival = z->value[row ^ 1u] > rival ? z->value[row ^ 1u] : rival;
+                if (top < ZL_STACK) stack[top++] = (uint16_t)(row ^ 1u);
+                ZL_TICK;
+            }
+            value = z->value[row];
+        }
+        if (!zl_is_inner(z, row)) {
+            if (value > best) best = value, found = row, n_tied = 1;
+            else if (value == best && ties == ZL_RANDOM && zl_draw(random) % ++n_tied == 0) found = row;
+        }
+        if (rival < best || (rival == best && ties != ZL_RANDOM)) return found;
+        do {
+            if (top == 0) return found;
+            value = z->value[row = stack[--top]];
+        } while (value < best || (value == best && ties != ZL_RANDOM));
+    }
+}
+/* Return the ball of a state and an action. */
+static inline unsigned zl_find(const zl_learner *z, int step, const zl_unit *state, const zl_unit *action) {
+    unsigned row = (unsigned)step;
+    while (zl_is_inner(z, row)) {
+        const int axis = zl_axis(z, row);
+        ZL_TICK;
+        row = zl_child(z, row, axis < ZL_N_STATE ? state[axis] : action[axis - ZL_N_STATE]);
+    }
+    return row;
+}
+/* Write the two ends of a row's box along an axis, in units of 1 / ZL_ONE. */
+static inline void zl_box(const zl_learner *z, unsigned row, int axis, uint32_t *low, uint32_t *high) {
+    unsigned up;
+    for (*low = 0, *high = ZL_ONE; (up = z->parent[row / 2]) != ZL_ROWS; row = up) {
+        ZL_TICK;
+        if (zl_axis(z, up) != axis) continue;
+        if (row & 1u) *low = *low ? *low : z->visits[up];
+        else *high = *high < ZL_ONE ? *high : z->visits[up];
+    }
+}
+/* Write the center of a ball's actions. */
+static inline void zl_play(const zl_learner *z, unsigned row, zl_number *action) {
+    uint32_t low, high;
+    int axis;
+@if real
+    volatile zl_unit from_low; /* volatile: no compiler fuses a product with a sum */
+@end
+    for (axis = ZL_N_STATE; axis < ZL_N_AXES; ++axis, ++action) {
+        zl_box(z, row, axis, &low, &high);
+@if int
+        low = (low + high) / 2 * (uint32_t)(zl_high[axis] - zl_low[axis]) >> 16;
+        *action = zl_low[axis] + (int32_t)low;
+@else
+        from_low = (zl_unit)(low + high) / (2 * ZL_ONE) * zl_width[axis];
+        *action = zl_low[axis] + from_low;
+@if single
+        if (zl_is_single[axis - ZL_N_STATE]) *action = (float)*action;
+@end
+@end
+    }
+}
+/* Restore the largest Q below each row above `row`. */
+static inline void zl_climb(zl_learner *z, unsigned row) {
+    zl_value value = z->value[row];
+    unsigned up;
+    for (; (up = z->parent[row / 2]) != ZL_ROWS; row = up) {
+        ZL_TICK;
+        value = z->value[row ^ 1u] > value ? z->value[row ^ 1u] : value;
+        if (z->value[up] == value) break;
+        z->value[up] = value;
+    }
+}
+/* Copy the fields of a ball or of an inner row. */
+static inline void zl_copy(zl_learner *z, unsigned to, unsigned from) {
+    int i;
+    z->value[to] = z->value[from], z->visits[to] = z->visits[from], z->last[to] = z->last[from];
+    for (i = 0; i < ZL_KEPT; ++i) z->cuts[to][i] = z->cuts[from][i];
+}
+/* Cut a ball in two. The parts are the rows `pair` and `pair` + 1. They inherit Q and n. */
+static inline void zl_cut(zl_learner *z, unsigned row, int axis, unsigned pair) {
+    uint32_t low, high;
+    zl_box(z, row, axis, &low, &high);
+    zl_copy(z, pair, row);
+@if int
+    z->cuts[pair][axis / 2] = (uint8_t)(z->cuts[pair][axis / 2] + (1 << 4 * (axis % 2)));
+    z->cuts[row][0] = (uint8_t)(15 | axis << 4);
+@else
+    z->cuts[pair][axis] = (uint8_t)(z->cuts[pair][axis] + 1);
+    z->cuts[row][0] = (uint8_t)(128 | axis);
+@end
+    zl_copy(z, pair + 1, pair);
+    z->parent[pair / 2] = (uint16_t)row;
+    z->visits[row] = (zl_word)((low + high) / 2);
+    z->last[row] = (zl_word)pair;
+}
+/* Return the first ball below `row` that touches the upper or lower end of its axis. */
+static inline unsigned zl_descend(const zl_learner *z, unsigned row, int axis, unsigned upper) {
+    for (; zl_is_inner(z, row); row = z->last[row] + (zl_axis(z, row) == axis ? upper : 0u)) ZL_TICK;
+    return row;
+}
+/* Return the next one after `row` below `top`, or ZL_ROWS. */
+static inline unsigned zl_next(const zl_learner *z, unsigned row, unsigned top, int axis, unsigned upper) {
+    for (; row != top; row = z->parent[row / 2]) {
+        ZL_TICK;
+        if (!(row & 1u) && zl_axis(z, z->parent[row / 2]) != axis) return zl_descend(z, row + 1, axis, upper);
+    }
+    return ZL_ROWS;
+}
+static inline uint32_t zl_age(const zl_learner *z, unsigned row) {
+    return (zl_word)(z->episode - z->last[row]) + (uint32_t)1;
+}
+/* Return the ball that matters least, other than `kept`: the smallest width / age^2. The width is
+ * that of its parent. The age is episodes since its last visit. If its removal would move the
+ * actions of other balls, the youngest of them counts. */
+static inline unsigned zl_least(const zl_learner *z, unsigned kept) {
+    unsigned row, ball, found = ZL_ROWS;
+    zl_score least_width = 1, least_square = 0; /* 1 / 0: any ball is less */
+    for (row = 0; row < z->n_rows; ++row) {
+        const unsigned up = z->parent[row / 2], other = row ^ 1u, upper = row & 1u;
+        uint32_t low, high, age = zl_age(z, row);
+        int axis;
+        ZL_TICK;
+        if (up == ZL_ROWS || row == kept || zl_is_inner(z, row)) continue;
+        axis = zl_axis(z, up);
+        zl_box(z, up, axis, &low, &high);
+        if (axis >= ZL_N_STATE && zl_is_less(high - low, age, least_width, least_square)) {
+            ball = zl_descend(z, other, axis, upper);
+            for (; ball != ZL_ROWS; ball = zl_next(z, ball, other, axis, upper))
+                age = zl_age(z, ball) < age ? zl_age(z, ball) : age;
+        }
+        if (zl_is_less(high - low, age, least_width, least_square)) {
+            least_width = (zl_score)(high - low), least_square = (zl_score)age * (zl_score)age;
+            found = row;
+        }
+    }
+    return found;
+}
+/* Remove a ball: its sibling's subtree takes the place of its parent. Along an action axis, the
+ * balls that reach over its domain get at least its Q, so V does not fall. Return the row of `kept`. */
+static inline unsigned zl_remove(zl_learner *z, unsigned row, unsigned kept) {
+    const unsigned up = z->parent[row / 2], other = row ^ 1u, upper = row & 1u;
+    const int axis = zl_axis(z, up);
+    const zl_value value = z->value[row];
+    unsigned ball = ZL_ROWS;
+    zl_copy(z, up, other);
+    if (zl_is_inner(z, other)) z->parent[z->last[other] / 2] = (uint16_t)up;
+    z->n_balls -= 1;
+    zl_climb(z, up);
+    if (axis >= ZL_N_STATE) ball = zl_descend(z, up, axis, upper);
+    for (; ball != ZL_ROWS; ball = zl_next(z, ball, up, axis, upper)) {
+        z->value[ball] = z->value[ball] < value ? value : z->value[ball];
+        zl_climb(z, ball);
+    }
+    return kept == other ? up : kept;
+}
+/* Split a ball that is due along all of its longest sides, which were cut `least` times. If there is
+ * no room for that, cut it in two, after removing another ball if there is no room at all. */
+static inline void zl_split(zl_learner *z, unsigned row, int least) {
+    unsigned n_parts = 1, first = row, pair = z->n_rows, removed, i;
+    int axis, longest = 0;
+    for (axis = ZL_N_AXES - 1; axis >= 0; --axis) {
+        if (zl_cuts(z, row, axis) == least) longest = axis, n_parts *= 2;
+    }
+    if (z->n_balls + n_parts - 1 <= ZL_MAX_BALLS) {
+        z->n_balls = (uint16_t)(z->n_balls + n_parts - 1);
+        z->n_rows = (uint16_t)(z->n_rows + 2 * (n_parts - 1));
+        for (n_parts = 1, axis = longest; axis < ZL_N_AXES; ++axis) {
+            if (zl_cuts(z, first, axis) != least) continue;
+            for (i = 0; i < n_parts; ++i) zl_cut(z, first + i, axis, pair + 2 * i);
+            first = pair, n_parts *= 2, pair += n_parts;
+        }
+        return;
+    }
+    if (z->n_balls == ZL_MAX_BALLS) {
+        removed = zl_least(z, row);
+        if (removed == ZL_ROWS) return; /* all balls are roots */
+        row = zl_remove(z, removed, row);
+        pair = removed & ~1u;
+    } else z->n_rows = (uint16_t)(z->n_rows + 2);
+    z->n_balls += 1;
+    zl_cut(z, row, longest, pair);
+}
+/* Write the center of the best ball for a state. */
+static inline int zl_choose(const zl_learner *z, zl_random *random, int step, int ties,
+                            const zl_number *state, zl_number *action) {
+    zl_unit x[ZL_N_STATE];
+    if (step < 0 || step >= ZL_HORIZON) return ZL_BAD_STEP;
+    if (!zl_read(state, 0, ZL_N_STATE, x)) return ZL_BAD_STATE;
+    zl_play(z, zl_select(z, random, step, ties, x), action);
+    return 0;
+}
+/* Write the action to play while learning. */
+static inline int zl_act(zl_learner *z, int step, const zl_number *state, zl_number *action) {
+    return zl_choose(z, &z->random, step, ZL_TIES, state, action);
+}
+/* Write the action to play without learning. */
+static inline int zl_best(const zl_learner *z, int step, const zl_number *state, zl_number *action) {
+    return zl_choose(z, NULL, step, ZL_EITHER, state, action);
+}
+/* Learn from one transition. After the last step, or if the environment terminated the episode,
+ * `next_state` is not read. If an error is returned, nothing was learned. */
+static inline int zl_learn(zl_learner *z, int step, const zl_number *state, const zl_number *action,
+                           zl_number reward, const zl_number *next_state, int terminated) {
+    zl_unit x[ZL_N_STATE], a[ZL_N_ACTION];
+    zl_wide next_value = 0;
+    uint32_t row, n;
+    int axis, least;
+    if (step < 0 || step >= ZL_HORIZON) return ZL_BAD_STEP;
+@if refuse
+    if (!(reward >= ZL_REWARD_LOW && reward <= ZL_REWARD_HIGH)) return ZL_BAD_REWARD;
+@else
+    if (!(reward - reward == 0)) return ZL_BAD_REWARD;
+    reward = reward < ZL_REWARD_LOW ? ZL_REWARD_LOW : reward > ZL_REWARD_HIGH ? ZL_REWARD_HIGH : reward;
+@end
+    if (!zl_read(action, ZL_N_STATE, ZL_N_ACTION, a)) return ZL_BAD_ACTION;
+    if (!zl_read(state, 0, ZL_N_STATE, x)) return ZL_BAD_STATE;
+    row = zl_find(z, step, x, a);
+    if (!terminated && step + 1 < ZL_HORIZON) {
+        if (!zl_read(next_state, 0, ZL_N_STATE, x)) return ZL_BAD_STATE;
+        next_value = z->value[zl_select(z, NULL, step + 1, ZL_EITHER, x)];
+        next_value = next_value < zl_ceiling[step + 1] ? next_value : zl_ceiling[step + 1];
+    }
+    z->episode += step == 0;
+@if int
+    if (step == 0 && z->episode % 16384 == 0) { /* balls' clocks have 16 bits: no age above 32,768 */
+        unsigned i;
+        for (i = 0; i < z->n_rows; ++i)
+            if (!zl_is_inner(z, i) && zl_age(z, i) > 32768) z->last[i] = (zl_word)(z->episode - 32767);
+    }
+@end
+    n = z->visits[row] < ZL_MOST_VISITS ? z->visits[row] + (uint32_t)1 : ZL_MOST_VISITS;
+    z->visits[row] = (zl_word)n, z->last[row] = (zl_word)z->episode;
+@if int
+    { /* Q += (H + 1) / (H + n) (r + V + c / sqrt(n) - Q), rounded up or down at random */
+        const int32_t divisor = (int32_t)((ZL_HORIZON + n) * ZL_FINE);
+        const int32_t bonus = (int32_t)(ZL_BONUS * 16 / zl_root(n << 8));
+        const int32_t gap = (next_value - z->value[row]) * ZL_FINE;
+        const int32_t change = (ZL_HORIZON + 1) * (ZL_REWARD(reward) + bonus + gap);
+        const int32_t rest = change % divisor, sign = rest < 0 ? -1 : 1;
+        int32_t value = z->value[row] + change / divisor;
+        if (rest && zl_draw(&z->random) % (uint32_t)divisor < (uint32_t)(sign * rest)) value += sign;
+        z->value[row] = (zl_value)(value > 32767 ? 32767 : value < -32767 ? -32767 : value);
+    }
+@else
+    { /* Q = (1 - rate) Q + rate (r + V + c / sqrt(n)) */
+        const zl_value rate = (zl_value)(ZL_HORIZON + 1) / (zl_value)((uint64_t)ZL_HORIZON + n);
+        const zl_value target = reward + next_value + ZL_BONUS / zl_sqrt((zl_value)n);
+        volatile zl_value kept = (1 - rate) * z->value[row], added = rate * target;
+        z->value[row] = kept + added;
+    }
+@end
+    zl_climb(z, row);
+    for (axis = 1, least = zl_cuts(z, row, 0); axis < ZL_N_AXES; ++axis)
+        least = zl_cuts(z, row, axis) < least ? zl_cuts(z, row, axis) : least;
+    if (least < ZL_MOST_CUTS && n >> 2 * least) zl_split(z, row, least); /* n >= 4^least */
+    return 0;
+}
+@if pending
+/* Act, and keep the decision until its reward is known. Return a ticket, or an error. If ZL_PENDING
+ * decisions are waiting, the oldest is forgotten. */
+static inline int zl_ask(zl_learner *z, int step, const zl_number *state, zl_number *action) {
+    const uint32_t ticket = z->next_ticket, at = ticket % ZL_PENDING;
+    const int code = zl_act(z, step, state, action);
+    int i;
+    if (code) return code;
+    z->next_ticket = (ticket + 1) & 0x7FFFu; /* fits an int of 16 bits */
+    z->asked[at] = (uint16_t)(ticket + 1);
+    z->asked_step[at] = (uint16_t)step;
+    for (i = 0; i < ZL_N_AXES; ++i)
+        z->asked_point[at][i] = i < ZL_N_STATE ? state[i] : action[i - ZL_N_STATE];
+    return (int)ticket;
+}
+/* Learn from a decision of zl_ask, in any order. */
+static inline int zl_tell(zl_learner *z, int ticket, zl_number reward, const zl_number *next_state,
+                          int terminated) {
+    const unsigned at = (unsigned)ticket % ZL_PENDING;
+    int code = ZL_BAD_TICKET;
+    if (ticket >= 0 && z->asked[at] == (unsigned)ticket + 1)
+        code = zl_learn(z, z->asked_step[at], z->asked_point[at], z->asked_point[at] + ZL_N_STATE, reward,
+                        next_state, terminated);
+    if (code == 0) z->asked[at] = 0;
+    return code;
+}
+@end
+/* A block has two slots of ZL_SLOT bytes. A slot is, with the low byte first: "ZOOM", its length,
+ * version and build (2 bytes each), sequence, facts about the problem, the learner, and CRC-32. */
+typedef struct {
+    unsigned char *to;                /* while writing */
+    const unsigned char *from, *here; /* while reading a block, or a table of this header */
+    uint32_t crc;
+} zl_stream;
+/* Write the n low bytes of a number, or read them. */
+static inline uint64_t zl_pass(zl_stream *s, int n, uint64_t number) {
+    uint64_t found = 0;
+    int i, k;
+    for (i = 0; i < n; ++i) {
+        unsigned char byte = (unsigned char)(number >> 8 * i & 255u);
+        if (s->to) ZL_PUT(s->to + i, byte);
+        else byte = s->here ? s->here[i] : ZL_GET(s->from + i);
+        for (k = 0, s->crc ^= byte; k < 8; ++k) s->crc = s->crc >> 1 ^ (s->crc & 1u ? 0xEDB88320u : 0u);
+        found |= (uint64_t)byte << 8 * i;
+    }
+    if (s->to) s->to += n;
+    else if (s->here) s->here += n;
+    else s->from += n;
+    return found;
+}
+/* Return the length of a slot if it is whole and of this header, else 0. Write its sequence. */
+static inline uint32_t zl_check(const unsigned char *slot, uint32_t *sequence) {
+    zl_stream s = {NULL, slot, NULL, 0xFFFFFFFFu};
+    const uint32_t is_ours = zl_pass(&s, 4, 0) == ZL_MAGIC, length = (uint32_t)zl_pass(&s, 4, 0);
+    uint32_t i;
+    if (!is_ours || length < ZL_HEAD + 4 || length > ZL_SLOT || zl_pass(&s, 4, 0) != ZL_VERSION) return 0;
+    *sequence = (uint32_t)zl_pass(&s, 4, 0);
+    for (i = 0; i < sizeof zl_facts; ++i)
+        if (zl_pass(&s, 1, 0) != zl_facts[i]) return 0;
+    for (i = ZL_HEAD; i < length - 4; ++i) zl_pass(&s, 1, 0);
+    i = s.crc ^ 0xFFFFFFFFu;
+    return zl_pass(&s, 4, 0) == i ? length : 0;
+}
+/* Return the offset of the newest whole slot, or ZL_BLOCK. Write its sequence. */
+static inline uint32_t zl_newest(const unsigned char *block, uint32_t *sequence) {
+    uint32_t second = 0, has_first = zl_check(block, sequence), has_second = zl_check(block + ZL_SLOT, &second);
+    if (has_first && has_second) has_second = (second - *sequence) >> 31 ? 0 : has_second; /* may wrap */
+    *sequence = has_second ? second : *sequence;
+    return has_second ? (uint32_t)ZL_SLOT : has_first ? 0u : (uint32_t)ZL_BLOCK;
+}
+/* Write the learner to a stream, or read it: then every number found replaces the learner's own. */
+static inline void zl_pass_all(zl_learner *z, zl_stream *s) {
+    uint32_t i;
+    int k;
+    z->random = (zl_random)zl_pass(s, (int)sizeof z->random, z->random);
+    z->episode = (uint32_t)zl_pass(s, 4, z->episode);
+    z->n_rows = (uint16_t)zl_pass(s, 2, z->n_rows);
+    z->n_balls = (uint16_t)zl_pass(s, 2, z->n_balls);
+    if (z->n_rows > ZL_ROWS) z->n_rows = 0; /* not a learner of this header */
+    for (i = 0; i < z->n_rows; ++i) {
+        zl_bits bits;
+        bits.value = z->value[i];
+        bits.bits = (zl_raw)zl_pass(s, (int)sizeof bits.bits, bits.bits);
+        z->value[i] = bits.value;
+        z->visits[i] = (zl_word)zl_pass(s, (int)sizeof(zl_word), z->visits[i]);
+        z->last[i] = (zl_word)zl_pass(s, (int)sizeof(zl_word), z->last[i]);
+        for (k = 0; k < ZL_KEPT; ++k) z->cuts[i][k] = (uint8_t)zl_pass(s, 1, z->cuts[i][k]);
+        if (i & 1u) z->parent[i / 2] = (uint16_t)zl_pass(s, 2, z->parent[i / 2]);
+    }
+}
+/* Begin with what the exported agent knows. */
+static inline void zl_init(zl_learner *z) {
+    zl_stream s = {NULL, NULL, zl_first, 0};
+@if pending
+    int i;
+    for (i = z->next_ticket = 0; i < ZL_PENDING; ++i) z->asked[i] = 0;
+@end
+    zl_pass_all(z, &s);
+}
+/* Write the learner into the older slot of a block of ZL_BLOCK bytes, so that a power cut at any
+ * byte leaves the newer one. Return ZL_BLOCK. Pending decisions are not saved. */
+static inline size_t zl_save(const zl_learner *z, unsigned char *block) {
+    zl_stream s = {NULL, NULL, NULL, 0xFFFFFFFFu};
+    uint32_t sequence = 0, i;
+    s.to = zl_newest(block, &sequence) == 0 ? block + ZL_SLOT : block;
+    zl_pass(&s, 4, ZL_MAGIC), zl_pass(&s, 4, ZL_LENGTH(z->n_rows));
+    zl_pass(&s, 4, ZL_VERSION), zl_pass(&s, 4, sequence + 1);
+    for (i = 0; i < sizeof zl_facts; ++i) zl_pass(&s, 1, zl_facts[i]);
+    zl_pass_all((zl_learner *)z, &s); /* while writing, it replaces every number by itself */
+    zl_pass(&s, 4, s.crc ^ 0xFFFFFFFFu);
+    return ZL_BLOCK;
+}
+/* Return whether the rows form trees whose every row leads to a root. */
+static inline int zl_is_sound(const zl_learner *z) {
+    unsigned row, up, n_up, n_balls = 0, n_inner = 0;
+    int axis;
+    if (z->n_rows < ZL_ROOTS || z->n_rows % 2) return 0;
+    for (row = 0; row < z->n_rows; ++row) {
+        const int is_unused = ZL_HORIZON % 2 && row == ZL_HORIZON; /* after an odd number of roots */
+        for (up = row, n_up = 0; z->parent[up / 2] != ZL_ROWS; up = z->parent[up / 2]) {
+            const unsigned above = z->parent[up / 2];
+            if (++n_up > z->n_rows || up < ZL_ROOTS || above >= z->n_rows || !zl_is_inner(z, above)
+                || z->last[above] != (up & ~1u))
+                return 0;
+        }
+        if (up >= ZL_HORIZON && !is_unused) return 0;
+        if (!(z->value[row] - z->value[row] == 0)) return 0;
+        if (zl_is_inner(z, row)) {
+            if (is_unused || z->last[row] % 2 || z->last[row] >= z->n_rows || zl_axis(z, row) >= ZL_N_AXES
+                || z->parent[z->last[row] / 2] != row || (uint32_t)z->visits[row] - 1 >= ZL_ONE - 1)
+                return 0;
+            ++n_inner;
+        } else if (!is_unused) {
+            for (axis = 0; axis < ZL_N_AXES; ++axis)
+                if (zl_cuts(z, row, axis) > ZL_DEEPEST) return 0;
+            ++n_balls;
+        }
+    }
+    return n_balls == z->n_balls && n_balls <= ZL_MAX_BALLS && n_balls == n_inner + ZL_HORIZON;
+}
+/* Read the newest whole slot of a block. If there is none, return ZL_BAD_BLOCK: the learner is then
+ * unchanged or, if a whole slot has impossible contents, as after zl_init. */
+static inline int zl_load(zl_learner *z, const unsigned char *block, size_t n) {
+    zl_stream s = {NULL, NULL, NULL, 0};
+    uint32_t sequence, at = n < ZL_BLOCK ? (uint32_t)ZL_BLOCK : zl_newest(block, &sequence);
+    if (at == ZL_BLOCK) return ZL_BAD_BLOCK;
+    zl_init(z);
+    s.from = block + at + ZL_HEAD;
+    zl_pass_all(z, &s);
+    if (zl_is_sound(z)) return 0;
+    zl_init(z);
+    return ZL_BAD_BLOCK;
+}
+
+#endif
