@@ -3,7 +3,6 @@
 import gzip
 import sys
 from datetime import timedelta
-from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -54,23 +53,7 @@ def written(log, folder):
         "dict": log.to_dict(as_series=False),
         "csv": folder / "log.csv",
         "parquet": str(folder / "log.parquet"),
-        "minari": dataset(log),
     }
-
-
-def dataset(log):
-    """Return an object like a Minari dataset."""
-    episodes = []
-    for (_,), rows in log.group_by("episode", maintain_order=True):
-        states = [*rows["state_0"], rows["next_state_0"][-1]]
-        episode = SimpleNamespace(observations=np.array(states)[:, None])
-        episode.actions, episode.rewards = (
-            rows["action_0"].to_numpy()[:, None],
-            rows["reward"].to_numpy(),
-        )
-        episode.terminations = rows["terminated"].to_numpy()
-        episodes.append(episode)
-    return SimpleNamespace(iterate_episodes=lambda: iter(episodes))
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
@@ -236,7 +219,6 @@ def test_a_text_is_named_with_its_column_in_every_kind_of_log(log, tmp_path):
     spoiled = log.with_columns(state_0=pl.Series(words), terminated=pl.lit("FALSE"))
     message = r"column 'state_0' holds text, first 'rain' in row 3\. Map categories to the whole"
     kinds = written(spoiled, tmp_path)
-    del kinds["minari"]
     kinds["categories"] = spoiled.with_columns(pl.col("state_0").cast(pl.Categorical))
     for kind in kinds.values():
         with pytest.raises(zooming.TransitionError, match=message):
@@ -285,7 +267,6 @@ def test_bad_arguments_and_files_are_refused_with_a_sentence(log, tmp_path):
         (lambda: one.learn_from(log[:0]), "the log has no rows"),
         (lambda: one.learn_from({**log[:2].to_dict(), "reward": [1.0]}), "different lengths"),
         (lambda: one.learn_from(log.with_columns(action_0=[[1]] * 600)), "holds lists"),
-        (lambda: one.learn_from(dataset(log), step="t"), "no columns to name"),
         (lambda: one.to_log(), "AdaptiveQ keeps no transitions"),
         (lambda: zooming.Planner(env()).to_log(), "has no transitions yet"),
         (lambda: zooming.record(env(), 3, 1), "policy=3: give an agent, or a function"),

@@ -12,7 +12,8 @@ from gymnasium.wrappers import TimeLimit
 import zooming
 from zooming.logs.fitted import Neighbors
 
-METHODS = ("model", "importance", "doubly robust")
+METHODS = {"model": {}, "doubly robust": {"propensity": "propensity"}}
+WEIGHTED = METHODS["doubly robust"]
 HORIZON = 3
 
 
@@ -72,7 +73,7 @@ def value(level):
 @pytest.mark.parametrize("method", METHODS)
 def test_ordered_discrete_actions_are_evaluated_as_an_integer_box(method):
     log = record(discrete(), 8, epsilon=0.0, ordered=True)
-    asked = {"method": method, "propensity": "propensity", "resamples": 20}
+    asked = {**METHODS[method], "resamples": 20}
     near = order_up_to(7, discrete())
     found = zooming.evaluate_on(log, near, env=discrete(), ordered=True, **asked)
     low, high = found.interval
@@ -125,7 +126,7 @@ def test_another_category_that_the_log_has_is_evaluated(method):
     def best(step, traffic):
         return 0 if traffic[0] > 0.6 else 2 if traffic[0] < 0.4 else 1
 
-    asked = {"env": env, "method": method, "propensity": "propensity"}
+    asked = {"env": env, **METHODS[method]}
     found = zooming.evaluate_on(log, best, **asked)
     low, high = found.interval
     assert low < 2 * (0.32 + 0.12 + 0.32) < high
@@ -149,8 +150,8 @@ def test_weights_of_few_neighbors_are_of_the_same_categories_and_not_negative():
 def follow(step, log, record_again, options):
     """Return the log and the options after one step of the advice."""
     if not step.startswith("record"):
-        assert step == 'give method="model", which needs no propensities'
-        return log, options | {"method": "model"}
+        assert step == "leave out propensity="
+        return log, options | {"propensity": None}
     n = int(re.search(r"[\d,]+", step)[0].replace(",", ""))
     said = re.fullmatch(
         r"record .* of this policy(?: with noise=([\d.]+)(?: and ordered=\['(.*)'\])?)?", step
@@ -160,12 +161,12 @@ def follow(step, log, record_again, options):
 
 @pytest.mark.parametrize(("make", "level", "recorded", "asked", "reason"), [
     (discrete, 7, {"ordered": True, "episodes": 60}, {}, "the log has data near"),
-    (discrete, 7, {"noise": 0.0}, {"method": "importance"}, "the log has data near"),
-    (boxed, 7, {"noise": 0.0}, {"method": "doubly robust"}, "by their weights"),
+    (discrete, 7, {"noise": 0.0}, WEIGHTED, "the log has data near"),
+    (boxed, 7, {"noise": 0.0}, WEIGHTED, "by their weights"),
     (boxed, 6, {"noise": 0.0, "epsilon": 0.0}, {}, "not on all sides"),
     (discrete, 16, {"ordered": True}, {"ordered": True}, r"and ordered=\['action'\]"),
     (boxed, 8, {"episodes": 15}, {"radius": 0.3}, "near the policy's actions, the logged"),
-    (continuous, 8, {"noise": 0.0}, {"method": "importance"}, "by their weights"),
+    (continuous, 8, {"noise": 0.0}, WEIGHTED, "by their weights"),
     (continuous, 8, {"episodes": 60}, {"radius": 0.04}, "near"),
 ])  # fmt: skip
 def test_every_step_that_a_refusal_names_gives_an_answer(make, level, recorded, asked, reason):
@@ -176,7 +177,7 @@ def test_every_step_that_a_refusal_names_gives_an_answer(make, level, recorded, 
     def record_again(n, noise, ordered):
         return record(env, level, n, noise, 0.0, ordered=ordered)
 
-    options = {"method": "model", "propensity": "propensity", "env": env, "resamples": 20, **asked}
+    options = {"env": env, "resamples": 20, **asked}
     said = zooming.evaluate_on(log, policy, **options).reason
     assert re.search(reason, said)
     for step in said.split("; ")[1].split(", or "):
@@ -196,9 +197,7 @@ def test_the_assumptions_of_the_doubly_robust_estimate_do_not_contradict_each_ot
 
 def test_integers_that_a_log_without_noise_plays_have_exact_weights():
     log = record(boxed(), 8, noise=0.0, epsilon=0.0)
-    found = zooming.evaluate_on(
-        log, order_up_to(8, boxed()), env=boxed(), method="importance", propensity="propensity"
-    )
+    found = zooming.evaluate_on(log, order_up_to(8, boxed()), env=boxed(), **WEIGHTED)
     assert (found.mean, found.effective_samples) == (pytest.approx(found.logged_mean), 150)
     assert "axes" not in str(found)
 

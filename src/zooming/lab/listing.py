@@ -41,10 +41,5 @@ def _environments() -> list[tuple[str, str]]:
     ]
 
 
-def say_about(env: Any) -> str:
-    """Return the description of an environment: the text after the first colon of its docstring."""
-    return _first_line(env.unwrapped).partition(": ")[2]
-
-
 def _first_line(documented: Any) -> str:
     return next(iter((documented.__doc__ or "").strip().splitlines()), "")

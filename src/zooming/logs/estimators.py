@@ -1,4 +1,4 @@
-"""The three estimates of off-policy evaluation, with their intervals and assumptions."""
+"""The two estimates of off-policy evaluation, with their intervals and assumptions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zooming.spaces.axes import axes_of
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL, ORDERED
 from zooming.validation import Floats, count_noun
 
-MODEL, IMPORTANCE, DOUBLY_ROBUST = METHODS = ("model", "importance", "doubly robust")
+MODEL, DOUBLY_ROBUST = "model", "doubly robust"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Estimate:
     Attributes
     ----------
     method : str
-        "model", "importance" or "doubly robust".
+        "model", or "doubly robust" if propensities were given.
     mean : float
         Estimated mean return of the policy; NaN if there is no answer.
     interval : (float, float)
@@ -223,7 +223,8 @@ class Refusal:
         model, n = self.model, max(FEWEST_ADVISED, len(self.log))
         is_near = model.support >= LEAST_SUPPORT and model.inside >= LEAST_INSIDE
         is_known = is_near and model.effective_samples >= LEAST_EFFECTIVE
-        instead = 'give method="model", which needs no propensities, or ' if is_known else ""
+        is_needed = is_known and self.method != MODEL
+        instead = "leave out propensity=, or " if is_needed else ""
         axes, kinds = self.played.axes, self.played.kinds
         if (kinds == CATEGORICAL).any():  # each category needs data of its own
             n = max(n, min(MORE * n, fitted.MOST_EPISODES))
@@ -247,10 +248,6 @@ _WIDER = (
     "shows it; a kink is covered, a peak narrower than the noise of the log is not"
 )
 _PROPENSITY = "the propensities are those of the policy that made the log"
-_BALL = (
-    "on {kinds} axes the policy is taken to play uniformly within {radius:g} of the range around "
-    "its action"
-)
 _EITHER = f"{_PROPENSITY}, or the regression is right; one of the two is enough"
 _EITHER_IN_BALL = (
     f"the regression is right; or {_PROPENSITY}, and the error of the regression is the same "
@@ -277,35 +274,26 @@ class Answer:
         n = len(log)
         drawn = generator.multinomial(n, np.full(n, 1.0 / n), resamples).T.astype(np.float64)
         self.counts: Floats = np.concatenate([np.ones((n, 1)), drawn], axis=1)
-        some = log
-        if n > fitted.MOST_EPISODES:  # importance sampling asks the model for the support only
-            some = log.part(np.sort(generator.choice(n, fitted.MOST_EPISODES, replace=False)))
-        self.some, self.model = some, fitted.FittedModel(some, played, radius)
+        self.model = fitted.FittedModel(log, played, radius)
         if self.model.support >= LEAST_SUPPORT:
             self.model.choose_ridge()
 
-    def estimate(self, method: str) -> Estimate:
-        """Return the estimate of a method."""
-        assumptions: tuple[str, ...]
+    def estimate(self) -> Estimate:
+        """Return the regression's estimate, corrected by weights if there are propensities."""
         has_support = self.model.support >= LEAST_SUPPORT
-        if method == MODEL:
-            assumptions = (_SAME, _MARKOV, _SMOOTH, _WIDER)
+        if self.log.propensities is None:
             is_known = has_support and self.model.inside >= LEAST_INSIDE
             means, bias = self._model_means() if is_known else (None, 0.0)
-            return self._estimate(method, means, self.model.effective_samples, assumptions, bias)
+            said: tuple[str, ...] = (_SAME, _MARKOV, _SMOOTH, _WIDER)
+            return self._estimate(MODEL, means, self.model.effective_samples, said, bias)
         weights, is_exact = importance_weights(self.log, self.played, self.radius)
         effective = effective_samples(weights)
-        if method == IMPORTANCE:
-            means = weighted_sums(weights, self.log.rewards[:, :, None], self.counts)
-            assumptions = (_SAME, _MARKOV, _PROPENSITY, *self._ball(_BALL, is_exact))
-            return self._estimate(method, means if has_support else None, effective, assumptions)
-        either = self._ball(_EITHER_IN_BALL, is_exact) or (_EITHER,)
-        assumptions = (_SAME, _MARKOV, *either, _WIDER)
+        said = (_SAME, _MARKOV, self._either(is_exact), _WIDER)
         if not has_support or effective < LEAST_EFFECTIVE:
-            return self._estimate(method, None, effective, assumptions)
+            return self._estimate(DOUBLY_ROBUST, None, effective, said)
         means = self._doubly_robust(weights, self.counts)
         others = [self._doubly_robust(weights, self.counts[:, :1], k)[0] for k in fitted.WIDTHS]
-        return self._estimate(method, means, effective, assumptions, self._bias(means, others))
+        return self._estimate(DOUBLY_ROBUST, means, effective, said, self._bias(means, others))
 
     def _is_unsettled(self, spread: float) -> bool:
         """Return whether the regression's bias is no longer seen from the number of neighbors.
@@ -314,7 +302,7 @@ class Answer:
         many. If they change it less, and half as many by more than the sampling error `spread`,
         the neighborhoods are too wide for `_bias`, as over many steps.
         """
-        one = np.ones((len(self.some), 1))
+        one = np.ones((len(self.log), 1))
         middle, few, many = (self.model.values(one, k)[0].mean() for k in (1.0, *fitted.WIDTHS))
         return bool(abs(few - middle) > max(spread, SETTLED * self._growth() * abs(many - middle)))
 
@@ -334,15 +322,17 @@ class Answer:
         changes = np.abs(np.array(others) - means[0])
         return float(max(changes.max(), (factors * changes).min()))
 
-    def _ball(self, sentence: str, is_exact: bool) -> tuple[str, ...]:
-        """Return the assumption on actions near the policy's, or () if it does not apply.
+    def _either(self, is_exact: bool) -> str:
+        """Return the assumption of the doubly robust estimate.
 
-        `sentence` is its template. `is_exact` says whether integers must be equal.
+        `is_exact` says whether integers must be equal.
         """
         kinds = self.played.kinds[self.played.axes.n_state :]
         found = ["continuous"] if (kinds == INTERVAL).any() else []
         found += ["integer"] if (kinds == ORDERED).any() and not is_exact else []
-        return (sentence.format(kinds=" and ".join(found), radius=self.radius),) if found else ()
+        if not found:
+            return _EITHER
+        return _EITHER_IN_BALL.format(kinds=" and ".join(found), radius=self.radius)
 
     def _doubly_robust(self, weights: Floats, counts: Floats, factor: float = 1.0) -> Floats:
         """Return the doubly robust estimate for each column of `counts`.
@@ -388,7 +378,7 @@ class Answer:
             else:
                 freedom = max(1, int(effective) - 1)
                 sampling = t_quantile((1 + self.level) / 2, freedom) * float(known.std())
-                if method != IMPORTANCE and self._is_unsettled(sampling):
+                if self._is_unsettled(sampling):
                     reason = refusal.kink_reason()
                 else:
                     mean, spread = float(means[0]), sampling + bias

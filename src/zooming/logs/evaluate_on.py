@@ -13,12 +13,10 @@ from zooming.agents.base.problem import LearningProblem
 from zooming.agents.base.rules import as_function
 from zooming.errors import ConfigurationError
 from zooming.logs import fitted
-from zooming.logs.estimators import DOUBLY_ROBUST, IMPORTANCE, METHODS, MODEL, Answer, Estimate
+from zooming.logs.estimators import Answer, Estimate
 from zooming.logs.trajectories import Played, read_episodes
 from zooming.spaces.axes import axes_of
 from zooming.validation import check_choice, check_float, check_int
-
-UNSUPPORTED = ("nan", "raise")
 
 
 def evaluate_on(
@@ -26,12 +24,10 @@ def evaluate_on(
     policy: Any,
     *,
     env: Any = None,
-    method: str | None = None,
     propensity: str | None = None,
     level: float = 0.95,
     radius: float = 0.1,
     ordered: bool | Iterable[str] | None = None,
-    unsupported: str = "nan",
     resamples: int = 50,
     seed: int = 0,
     horizon: int | None = None,
@@ -50,7 +46,7 @@ def evaluate_on(
 
     Parameters
     ----------
-    log : data frame, dict, path or Minari dataset
+    log : data frame, dict or path
         The log, as for `learn_from`. It must fit in memory.
     policy : Agent or function
         An agent, whose `predict` counts, or a function `policy(step, observation)` that returns an
@@ -58,12 +54,11 @@ def evaluate_on(
     env : gymnasium.Env, optional
         The environment, for its spaces and horizon. It is not played. Only for a policy that is
         not an agent.
-    method : {"model", "importance", "doubly robust"}, optional
-        Use regression on the transitions, weights of the logged episodes, or both. By default
-        "doubly robust" if propensities are given, otherwise "model".
     propensity : str, optional
         Column with the probability of each logged action, for continuous actions its density in the
-        units of the environment. `zooming.record(..., propensities=True)` writes one.
+        units of the environment. `zooming.record(..., propensities=True)` writes one. The estimate
+        is then doubly robust: the errors of the regression are corrected by weights of the logged
+        episodes. By default it is the regression alone.
     level : float, default 0.95
         Confidence of the interval.
     radius : float, default 0.1
@@ -72,10 +67,6 @@ def evaluate_on(
     ordered : bool or names of axes, optional
         Discrete axes whose neighboring values are similar, as for agents. True means all of them.
         By default the agent's own setting, otherwise none. Integer boxes always have an order.
-    unsupported : {"nan", "raise"}, default "nan"
-        What to do if the log has data near less than 90 % of the policy's steps, or less than 10
-        effective samples: return NaN with the reason, or raise an error. The reason says what
-        helps.
     resamples : int, default 50
         Bootstrap samples of the episodes, for the interval.
     seed : int, default 0
@@ -93,12 +84,13 @@ def evaluate_on(
     -------
     Estimate
         Mean, interval, effective samples, support, assumptions, and the count of left-out episodes.
+        The mean is NaN if the log has data near less than 90 % of the policy's steps, or less than
+        10 effective samples. `reason` then says what helps.
 
     Raises
     ------
     ConfigurationError
-        If an argument is wrong, the log cannot be read, or there is no answer and `unsupported` is
-        "raise".
+        If an argument is wrong, or the log cannot be read.
     TransitionError
         If rows have faults and `bad` is "refuse", or a propensity is not positive.
 
@@ -114,45 +106,33 @@ def evaluate_on(
     True
     """
     problem = _problem(policy, env, horizon)
-    method = (MODEL if propensity is None else DOUBLY_ROBUST) if method is None else method
     axes = problem.axes
     kinds = None
     if ordered is not None:
         given = axes_of(axes.states, axes.actions, ordered, axes.names)
         kinds = [axis.kind for axis in given]
-    check_choice("method", method, METHODS)
-    check_choice("unsupported", unsupported, UNSUPPORTED)
     check_choice("bad", bad, ("refuse", "skip"))
     _check_share(level, "level")
     _check_share(radius, "radius")
     check_int(resamples, "resamples", 20)
     check_int(seed, "seed", 0)
-    if method != MODEL and propensity is None:
-        raise ConfigurationError(
-            f"method={method!r} needs to know how probable each logged action was; name the "
-            'column, propensity=..., or take method="model", which needs none'
-        )
     names = {
         "episode": episode, "step": step, "state": state, "action": action, "reward": reward,
         "next_state": next_state, "terminated": terminated,
-        "propensity": None if method == MODEL else propensity,
+        "propensity": propensity,
     }  # fmt: skip
     found = read_episodes(log, problem, names, bad)
-    if method != MODEL and not found.are_whole():
+    if propensity is not None and not found.are_whole():
         raise ConfigurationError(
-            f"method={method!r} needs whole episodes, and some of the log stop before "
-            f'{problem.horizon} steps without `terminated`; take method="model", which does not'
+            "weights need whole episodes, and some of the log stop before "
+            f"{problem.horizon} steps without `terminated`; leave out propensity="
         )
     generator = np.random.default_rng(seed)
     most = fitted.MOST_EPISODES
-    if len(found) > most and method != IMPORTANCE:
+    if len(found) > most:
         found = found.part(np.sort(generator.choice(len(found), most, replace=False)))
     played = Played(policy, problem, kinds)
-    answer = Answer(found, played, radius, level, resamples, generator)
-    estimate = answer.estimate(method)
-    if estimate.reason is not None and unsupported == "raise":
-        raise ConfigurationError(f"evaluate_on has no answer: {estimate.reason}")
-    return estimate
+    return Answer(found, played, radius, level, resamples, generator).estimate()
 
 
 def _problem(policy: Any, env: Any, horizon: int | None) -> LearningProblem:

@@ -75,9 +75,8 @@ def learn_from(
     ----------
     agent : Agent
         The agent.
-    log : data frame, dict, path or Minari dataset
-        A frame of polars or pandas, a dict of columns, a .csv or .parquet file, or what
-        `minari.load_dataset` returns.
+    log : data frame, dict or path
+        A frame of polars or pandas, a dict of columns, or a .csv or .parquet file.
     episode, step, reward, terminated : str, optional
         Names of columns. By default these words.
     state, action, next_state : str or sequence of str, optional

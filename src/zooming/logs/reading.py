@@ -1,4 +1,4 @@
-"""Read a log piece by piece: a frame, a CSV or Parquet file, or a Minari dataset."""
+"""Read a log piece by piece: a frame, or a CSV or Parquet file."""
 
 from __future__ import annotations
 
@@ -49,13 +49,6 @@ class Source:
 
 def open_log(log: Any, axes: Any, options: dict[str, Any]) -> Source:
     """Return a log as a source of rows. `options` are the column names of `learn_from`."""
-    if hasattr(log, "iterate_episodes"):
-        named = [name for name, value in options.items() if value is not None]
-        if named:
-            raise ConfigurationError(
-                f"{named[0]}={options[named[0]]!r}: a Minari dataset has no columns to name"
-            )
-        return Source("the Minari dataset", lambda: _episodes(log, axes))
     return open_columns(log, lambda there: choose_columns(there, axes, **options))
 
 
@@ -72,7 +65,7 @@ def open_columns(log: Any, choose: Callable[[list[str]], Any]) -> Source:
         return _open_file(Path(log), choose)
     raise ConfigurationError(
         f"{short_repr(log)} is not a log; give a data frame of polars or pandas, a dict of "
-        "columns, the path of a .csv or .parquet file, or a Minari dataset"
+        "columns, or the path of a .csv or .parquet file"
     )
 
 
@@ -174,34 +167,6 @@ def _used(columns: Any) -> list[str]:
 
 def _n_rows(lazy: Any) -> int:
     return int(lazy.select(_polars().len()).collect().item())
-
-
-def _episodes(dataset: Any, axes: Any) -> Iterator[Rows]:
-    """Yield the rows of a Minari dataset, many episodes at a time."""
-    waiting: list[Rows] = []
-    first = n_rows = 0
-    for number, episode in enumerate(dataset.iterate_episodes()):
-        states = axes.states.batch(episode.observations, "observations")[0]
-        n = len(episode.rewards)
-        if len(states) != n + 1:
-            raise ConfigurationError(
-                f"episode {number} of the Minari dataset has {len(states)} observations for {n} "
-                "rewards; expected one more than rewards"
-            )
-        waiting.append(
-            Rows(
-                first, np.full(n, number), np.arange(n, dtype=np.float64), states[:-1],
-                axes.actions.batch(episode.actions, "actions")[0],
-                np.asarray(episode.rewards, np.float64), states[1:],
-                np.asarray(episode.terminations, np.float64),
-            )
-        )  # fmt: skip
-        n_rows += n
-        if n_rows >= PIECE_ROWS:
-            yield join(waiting)
-            first, n_rows, waiting = first + n_rows, 0, []
-    if waiting:
-        yield join(waiting)
 
 
 def join(pieces: list[Rows]) -> Rows:
