@@ -189,7 +189,6 @@ BROKEN[0, 3] = BROKEN[3, 0] = 5.0
      "Pairs has 4 states, but state has 5"),
     (lambda: zooming.MetricQ(stops(), metrics.Pairs(5, 4, np.zeros((20, 20))), horizon=1),
      "every distance is 0"),
-    (lambda: metrics.Packing(3), "Packing: give=3 is not a function"),
 ])  # fmt: skip
 def test_what_is_no_metric_on_these_pairs_is_refused(make, explanation):
     with pytest.raises(ConfigurationError, match=explanation):
@@ -213,41 +212,7 @@ def test_lemma_a_packing_is_separated_and_its_balls_cover_the_set(seed):
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize(("give", "explanation"), [
-    (lambda points, radius, space: [(0, 0), (0, 1), (1, 0), (4, 3)],
-     "must be further than 2.5 from each other"),
-    (lambda points, radius, space: [(0, 9)],
-     r"has the pair \(state 0, action 9\), which is not in the set"),
-    (lambda points, radius, space: [],
-     "gave .* for a packing of 20 pairs; expected a list of pairs"),
-    (lambda points, radius, space: [1], "the oracle gave 1; expected a list of pairs"),
-    (lambda points: [], r"called with \(uncovered, radius, space\), failed"),
-])  # fmt: skip
-def test_a_packing_that_is_none_is_refused(give, explanation):
-    line = metrics.Graph([(i, i + 1) for i in range(5)])
-    metric = metrics.Product(line, metrics.Graph([(0, 1), (1, 2), (2, 3)]))
-    agent = zooming.MetricQ(stops(6, 4), metric, horizon=1, oracle=metrics.Packing(give))
-    with pytest.raises(ConfigurationError, match=explanation.replace("20", "24")):
-        agent.update(0, 2, 1, 0.5, 2)
-
-
-@pytest.mark.plain
-def test_a_packing_that_leaves_a_gap_is_asked_again_and_stops_at_max_balls(tmp_path):
-    asked = []
-
-    def one(points, radius, space):
-        asked.append(int(points.sum()))
-        return [tuple(np.argwhere(points)[0])]
-
-    agent = zooming.MetricQ(
-        stops(), metrics.Pairs(N_X, N_A, some_metric()), horizon=1, oracle=metrics.Packing(one)
-    )
-    agent.update(0, 2, 1, 0.5, 2)
-    assert asked == sorted(asked, reverse=True)
-    assert asked[0] == N_X * N_A
-    assert agent.n_balls == len(asked)
-    with pytest.raises(ConfigurationError, match="oracle of your own cannot be saved"):
-        agent.save(tmp_path / "own.zoom")
+def test_a_packing_stops_at_max_balls():
     pairs = metrics.Pairs(N_X, N_A, some_metric())
     few = zooming.MetricQ(stops(), pairs, horizon=1, oracle=metrics.Packing(), max_balls=3)
     few.update(0, 2, 1, 0.5, 2)

@@ -8,13 +8,12 @@ distances greater than r? If no point can be added, their balls cover the set.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.errors import ConfigurationError
 from zooming.validation import check_int
 
 if TYPE_CHECKING:
@@ -88,18 +87,7 @@ def packing(points: NDArray[np.bool_], radius: float, space: Space) -> list[tupl
 
 
 class Packing:
-    """An oracle that covers a ball with balls around a packing of its domain.
-
-    Parameters
-    ----------
-    give : callable
-        Function of (points, radius, space) that returns a packing, as `packing` does. If its balls
-        leave points uncovered, it is called again with these points.
-
-    Raises
-    ------
-    ConfigurationError
-        If `give` is not callable.
+    """The oracle that covers a ball with balls around `packing` of its domain.
 
     Examples
     --------
@@ -107,14 +95,5 @@ class Packing:
     Packing()
     """
 
-    def __init__(
-        self, give: Callable[[NDArray[np.bool_], float, Space], Sequence[tuple[int, int]]] = packing
-    ) -> None:
-        if not callable(give):
-            raise ConfigurationError(
-                f"Packing: give={give!r} is not a function (points, radius, space)"
-            )
-        self.give = give
-
     def __repr__(self) -> str:
-        return "Packing()" if self.give is packing else f"Packing({self.give!r})"
+        return "Packing()"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from zooming.kernels import (
     FINE,
     FIRST_VALUE,
     FULL,
-    LENGTH_TOLERANCE,
     LOW,
     METRIC_BALL,
     N_PLACES,
@@ -32,7 +31,7 @@ from zooming.kernels.balls import balls as ball_episodes
 from zooming.kernels.balls.balls import MAX_DEPTH
 from zooming.kernels.loop.crossing import Balls, pack
 from zooming.metrics import space as ball_view
-from zooming.metrics.oracles import Greedy, Oracle, Packing
+from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
 from zooming.metrics.space import Space
 from zooming.partitions.table import Answer, Table, root_values
 from zooming.spaces.axes import Axes
@@ -41,16 +40,17 @@ from zooming.validation import Floats
 
 
 def split_by_oracle(table: BallTable, row: int, oracle: Packing | Oracle) -> None:
-    """Split a ball with an oracle that is not compiled. Each of its answers is checked."""
+    """Split a ball with an oracle that is not compiled. Each answer of a user's is checked."""
     step, radius = int(table.rows["step"][row]), float(table.rows["radius"][row]) / 2
     while table.core["n_balls"][0] < table.core["max_balls"][0]:
         uncovered = table.owner[step] == row
         if isinstance(oracle, Packing):
             if not uncovered.any():
                 return
-            _add_packing(
-                table, row, _answer(oracle.give, uncovered, radius, table.space), uncovered, radius
-            )
+            for x, a in packing(uncovered, radius, table.space):
+                has_room = table.core["n_balls"][0] < table.core["max_balls"][0]
+                if has_room and table.owner[step, x, a] == row:  # else a new ball contains it
+                    table.add(row, x, a)
             continue
         answer = _answer(oracle, uncovered, radius, table.space)
         if answer is None:
@@ -69,40 +69,6 @@ def split_by_oracle(table: BallTable, row: int, oracle: Packing | Oracle) -> Non
                 f"it must give one where uncovered[state, action] is true, or None"
             )
         table.add(row, x, a)
-
-
-def _add_packing(
-    table: BallTable, row: int, answer: Any, uncovered: NDArray[np.bool_], radius: float
-) -> None:
-    """Add balls around the points of a packing of the uncovered pairs, up to `max_balls`."""
-    hint = "expected a list of pairs (state, action) of whole numbers"
-    if isinstance(answer, str) or not isinstance(answer, Iterable) or not (listed := list(answer)):
-        raise ConfigurationError(
-            f"the oracle gave {answer!r} for a packing of {int(uncovered.sum())} pairs; "
-            f"{hint}, at least one"
-        )
-    step = int(table.rows["step"][row])
-    centers: list[tuple[int, int]] = []
-    for given in listed:
-        x, a = _pair(given, hint)
-        if not (0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]):
-            raise ConfigurationError(
-                f"the oracle's packing has the pair (state {x}, action {a}), which is not in "
-                "the set"
-            )
-        if table.owner[step, x, a] != row:  # a ball just added contains it
-            away = table.space.distances_from(x, a)
-            other = min(centers, key=lambda center: float(away[center]))
-            if away[other] < radius * (1 - LENGTH_TOLERANCE):
-                raise ConfigurationError(
-                    f"the oracle's packing has the pairs (state {x}, action {a}) and (state "
-                    f"{other[0]}, action "
-                    f"{other[1]}) at the distance {away[other]:g}; they must be further than "
-                    f"{radius:g} from each other"
-                )
-        elif table.core["n_balls"][0] < table.core["max_balls"][0]:
-            centers.append((x, a))
-            table.add(row, x, a)
 
 
 def _answer(

@@ -19,7 +19,7 @@ from zooming.agents.tables.q_learner import QLearner
 from zooming.errors import ConfigurationError
 from zooming.kernels import METRIC_CORE
 from zooming.metrics.norms import Norm
-from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
+from zooming.metrics.oracles import Greedy, Oracle, Packing
 from zooming.metrics.pairs import KINDS, Pairs, Product
 from zooming.metrics.sides import Metric
 from zooming.metrics.space import Balls, Space
@@ -167,10 +167,7 @@ class MetricQ(QLearner):
     # --- files ------------------------------------------------------------------------------------
 
     def _options(self) -> dict[str, Any]:
-        is_ours = isinstance(self.oracle, Greedy) or (
-            isinstance(self.oracle, Packing) and self.oracle.give is packing
-        )
-        if not is_ours:
+        if not isinstance(self.oracle, Greedy | Packing):
             raise ConfigurationError(
                 "an oracle of your own cannot be saved: a file that named it would have to run "
                 "its code"
