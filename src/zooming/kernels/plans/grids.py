@@ -9,6 +9,7 @@ from zooming.kernels.plans.layout import (
     CATEGORIES,
     END,
     ENDED,
+    EVEN,
     MEAN_REWARD,
     SMOOTH,
     SPREAD,
@@ -48,16 +49,15 @@ def count_places(samples, n_samples, axis, n_axes, n_state, counts):
 
 
 @jit_kernel
-def cut_axis(counts, most, is_even, edges):
+def cut_axis(counts, most, even, edges):
     """Cut an axis into at most `most` bins; write their edges, and return their number.
 
-    Repeatedly cut the bin of the largest merit into thirds, or into halves if it has two places.
-    The merit is the bin's width if `is_even`; otherwise
+    Repeatedly cut the bin of the largest merit into thirds, or into halves if it has two places:
 
-        merit = share of the samples * width^WIDTH_POWER
+        merit = ((1 - even) * share of the samples + even * width) * width^WIDTH_POWER
 
-    where the width is a share of the axis. Then a bin with samples in fewer than two places is not
-    cut.
+    The width is a share of the axis. If `even` is 0, a bin with samples in fewer than two places is
+    not cut.
     """
     n_units = counts.shape[0]
     below = np.zeros(n_units + 1)
@@ -68,7 +68,7 @@ def cut_axis(counts, most, is_even, edges):
     total = max(below[n_units], 1e-300)
     merit = np.zeros(most + 2)
     edges[0], edges[1], n = 0, n_units, 1
-    merit[0] = 1.0 if n_units > 1 and (is_even or taken[n_units] > 1) else 0.0
+    merit[0] = 1.0 if n_units > 1 and (even > 0.0 or taken[n_units] > 1) else 0.0
     while True:
         worst = 0
         for i in range(n):
@@ -86,10 +86,10 @@ def cut_axis(counts, most, is_even, edges):
         for i in range(worst, worst + n_parts):
             first, last = edges[i], edges[i + 1]
             merit[i] = 0.0
-            if last - first > 1 and (is_even or taken[last] - taken[first] > 1):
+            if last - first > 1 and (even > 0.0 or taken[last] - taken[first] > 1):
+                share = (1.0 - even) * (below[last] - below[first]) / total
                 width_share = (last - first) / n_units
-                share = (below[last] - below[first]) / total
-                merit[i] = width_share if is_even else share * width_share**WIDTH_POWER
+                merit[i] = (share + even * width_share) * width_share**WIDTH_POWER
         n += n_parts - 1
 
 
@@ -136,7 +136,7 @@ def lay_grid(samples, n_samples, kinds, units, n_state, n_cells):
         most = max(3.0 if left >= 3.0 else 1.0, left ** (1.0 / n_left) + 1e-9)
         bins[j] = cut_axis(
             counts[j, : units[j]], np.int64(min(useful[j], most, limit)),
-            j >= n_state, edges[j],
+            EVEN if j >= n_state else 0.0, edges[j],
         )  # fmt: skip
         left /= bins[j]
         n_left -= 1

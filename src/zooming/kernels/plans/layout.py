@@ -39,6 +39,7 @@ class Constants(NamedTuple):
     CHEAP: A[int, "cells of many categories, nine bins on each other axis: 1 ms a step"] = 4000
     MOST_CELLS: A[int, "most cells of a step: 0.5 MB for each table"] = 60_000
     WIDTH_POWER: A[float, "the bin with most samples * width^WIDTH_POWER is cut next"] = 0.7
+    EVEN: A[float, "share of the bins of an action axis that is placed evenly, not by data"] = 0.1
     END: A[float, "an outermost bin of actions this narrow is played at its end"] = 1 / 9
     PRIOR: A[float, "samples that the trend counts against the kernel's mass"] = 0.01
     ENOUGH: A[float, "samples for each coefficient of the trend; else it is simpler"] = 4.0
@@ -72,7 +73,7 @@ CONSTANTS = Constants()
 (
     OPTIMISM, FULL, FADING, BALLS, EXPLORING, FAR_BALLS, PRICE, GROWTH, EARLY, SPARING, UNITS,
     FEW_AXES, MORE_AXES, FIRST_SHARE, CELLS_PER_EPISODE, CELLS_PER_ROOT, CHEAP, MOST_CELLS,
-    WIDTH_POWER, END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, NARROW, FIRST_WIDTH, GAIN,
+    WIDTH_POWER, EVEN, END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, NARROW, FIRST_WIDTH, GAIN,
     DOUBT, EXOGENOUS, LEAST_FREEDOM, MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE,
     EMPTY, THIN, SLOPE, PLAYED, OLD, WORSE, USUAL, LEAST_RETURNS,
 ) = CONSTANTS  # fmt: skip
