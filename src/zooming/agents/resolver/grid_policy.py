@@ -27,10 +27,13 @@ from zooming.kernels.solve.policies import ACTION_HIGH, ACTION_LOW, LOW, WIDTH, 
 from zooming.validation import Floats
 
 MOST_AXES = 3  # of states: beyond, a grid takes too long
-# Cells per state axis, and cells per action axis with the halvings of the search after them. A
-# solution takes about 10 ms for one state axis and 100 ms for two.
-CELLS = {1: 64, 2: 24, 3: 10}
+# Least and most cells per state axis, and steps of the dynamics for one solution, by the number of
+# state axes: about 10 ms for one, 100 ms for two.
+CELLS = {1: (64, 256, 1.2e5), 2: (16, 48, 2e6), 3: (6, 12, 1e7)}
+# Cells per action axis, and halvings of the search after them, by the number of action axes.
 SEARCH = {1: (8, 5), 2: (4, 4), 3: (3, 4)}
+TRIALS = 20  # actions that are tried in a state, about
+USUAL = 16  # outcomes of a step, before any is seen
 
 
 class GridPolicy:
@@ -93,7 +96,7 @@ class GridPolicy:
                 "learn: zooming.Auto(env)"
             )
         whole = model.has_whole_states, model.has_whole_actions
-        found = usual_cells(model) if resolution is None else resolution
+        found = usual_cells(model, USUAL * horizon) if resolution is None else resolution
         return cls(model.state_box, model.action_box, whole, horizon, found)
 
     def grid(self, model: CompiledEnv, laws: Sequence[Outcomes]) -> Grid:
@@ -164,10 +167,17 @@ class GridPolicy:
         self.is_solved = bool(is_solved)
 
 
-def usual_cells(model: CompiledEnv) -> int:
-    """Return the number of cells per state axis: such that whole numbers are grid points."""
-    least = CELLS[model.state_box.shape[0]]
-    least = max(4, least // 5) if is_python(model.given) else least
+def usual_cells(model: CompiledEnv, n_outcomes: int) -> int:
+    """Return the number of cells per state axis, such that whole numbers are grid points.
+
+    `n_outcomes` is the number of outcomes, summed over the steps: the more, the fewer cells.
+    """
+    n_state = model.state_box.shape[0]
+    least, most, work = CELLS[n_state]
+    if is_python(model.given):
+        least, work = max(4, least // 4), work / 50
+    wanted = int((work / (TRIALS * n_outcomes)) ** (1 / n_state))
+    least = min(max(wanted, least), most)
     return _aligned(model.state_box, least, 2 * least)
 
 

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.env_facts import stated_range
 from zooming.agents.base.status import clipping_text
-from zooming.agents.resolver.grid_policy import GridPolicy
+from zooming.agents.resolver.grid_policy import GridPolicy, usual_cells
 from zooming.agents.training.history import RunArrays
 from zooming.envs.compiled import CompiledEnv, Outcomes, find_compiled
 from zooming.envs.records import Mask, Records, condense, raise_tail, rank
@@ -50,7 +50,8 @@ from zooming.validation import (
 )
 
 GROWTH = 1.1  # a new plan is due when the episodes have grown by this factor
-MOST_OUTCOMES = 64  # values of a law for a plan
+MOST_OUTCOMES = 32  # values of a law for a plan
+COARSER = 1.5  # ratio of the usual number of cells to that of the plan from which on it changes
 CHECK_EVERY, WINDOWS, MOST_BEFORE, ALARM = 5, (10, 20, 40), 200, 4.8
 BOLD = 1.0  # standard errors by which the tail is raised where noise is censored
 Told = Callable[[Any, Any, float, Any, Mapping[str, Any]], Any]
@@ -178,15 +179,17 @@ class Resolver(Agent):
             )
         return found
 
-    def _new_plan(self) -> GridPolicy:
+    def _new_plan(self, cells: int | None = None) -> GridPolicy:
+        """Return an unsolved plan, by default with the usual number of cells."""
+        cells = self.resolution if cells is None else cells
         if self.model is not None:
-            return GridPolicy.of(self.model, self.horizon, self.resolution)
+            return GridPolicy.of(self.model, self.horizon, cells)
         axes, whole = self.axes, [kind != "interval" for kind in self.axes.kinds]
         states, actions = (
             _Ends(axes.low[part], axes.high[part])
             for part in (slice(0, axes.n_state), slice(axes.n_state, None))
         )
-        shape = self.horizon, self.resolution or 4
+        shape = self.horizon, cells or 4
         return GridPolicy(states, actions, (whole[0], whole[-1]), *shape)
 
     # --- learning ---------------------------------------------------------------------------------
@@ -345,6 +348,10 @@ class Resolver(Agent):
         assert self.model is not None
         records = self.records if records is None else records
         laws = self._condensed(records.laws(self.horizon))
+        if self.resolution is None and not self.model.has_whole_states:
+            cells = usual_cells(self.model, sum(len(weights) for _, weights in laws))
+            if not 1.0 / COARSER <= cells / self.plan.resolution <= COARSER:
+                self.plan, self.bold = self._new_plan(cells), None
         self.plan.solve(self.model, laws)
         self._laws = laws
         self._n_plans += 1
@@ -353,7 +360,7 @@ class Resolver(Agent):
                 raise_tail(*law, *self._at_risk(records, step), BOLD)
                 for step, law in enumerate(laws)
             ]
-            self.bold = self.bold or self._new_plan()
+            self.bold = self.bold or self._new_plan(self.plan.resolution)
             self.bold.solve(self.model, self._condensed(bold))
         self._due = max(self._n_episodes + 1, self._first + math.ceil(GROWTH * self.n_records))
 
@@ -499,9 +506,7 @@ class Resolver(Agent):
 
     def _to_json(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return the options without functions: a file that named them would have to run them."""
-        resolution = self.plan.resolution
-        return {**options, "model": None, "outcome": None, "censored": None,
-                "resolution": resolution}  # fmt: skip
+        return {**options, "model": None, "outcome": None, "censored": None}
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         n = self._n_episodes
@@ -509,6 +514,7 @@ class Resolver(Agent):
             "first": self._first, "due": self._due, "n_plans": self._n_plans,
             "n_untold": self._n_untold, "checked": self._checked, "is_bold": self.bold is not None,
             "is_solved": self.plan.is_solved, "n_noise": self._seen.shape[2],
+            "cells": self.plan.resolution,
         }  # fmt: skip
         arrays = {"seen": self._seen[:n], "hidden": self._hidden[:n], **self.plan.state()}
         for step, law in enumerate(self._laws or ()):
@@ -537,9 +543,17 @@ class Resolver(Agent):
         if not n:
             self._seen = np.full((8, self.horizon, n_noise), np.nan)
             self._hidden = np.zeros((8, self.horizon), bool)
+        cells = check_int(values["cells"], "cells", 1, 10_000)
+        n_points = self.plan.best.shape[1]
+        if not self.plan.is_whole[0]:
+            n_points = (cells + 1) ** self.axes.n_state
+        if arrays["best"].shape[:2] != (self.horizon, n_points):  # before memory is asked for
+            raise ValueError("the plan has another number of grid points than its cells say")
+        if cells != self.plan.resolution:
+            self.plan = self._new_plan(cells)
         self.plan.restore(arrays, values["is_solved"] is True)
         if values["is_bold"] is True:
-            self.bold = self._new_plan()
+            self.bold = self._new_plan(cells)
             own = {name: arrays[f"bold_{name}"] for name in self.bold.state()}
             self.bold.restore(own, True)
         if "values_0" in arrays:
