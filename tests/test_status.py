@@ -83,7 +83,7 @@ def test_the_parameters_of_a_portfolio_are_agents_that_have_learned_nothing():
     assert np.array_equal(again.learn(20).returns, returns)
 
 
-@pytest.mark.parametrize(("kind", "most"), [("AdaptiveQ", 46), ("Auto", 49)])
+@pytest.mark.parametrize(("kind", "most"), [("AdaptiveQ", 58), ("Auto", 61)])
 def test_an_agent_shows_few_attributes_beside_its_options(kind, most):
     agent = make(kind)
     shown = {name for name in dir(agent) if not name.startswith("_")}
