@@ -43,7 +43,7 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
     (["run", "Pendulum-v1", "--out", "OUT", "--set", "graity=3"],
      "Pendulum-v1 has no option 'graity'"),
     (["run", "CartPole-v1", "--out", "OUT"],
-     "squash=True (here: adaptive-q:option=value for the agent"),
+     "squash=True (here: auto:option=value for the agent"),
     (["run", "CliffWalking-v1", "--out", "OUT"], "--set max_episode_steps=N for the problem"),
     (["run", "CartPole-v1", "--out", "OUT", "--agents", "median"], "median on CartPole-v1: "),
     ([*TUNE, "--agents", "random"], "random has no option 'bonus'"),

@@ -196,6 +196,21 @@ def test_the_python_file_runs_in_an_interpreter_without_packages(agents, kind, t
     assert (found == predicted(agent, step, states)).all()
 
 
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("0 x", "line 2: could not convert"), ("99 0.5", "line 2: step 99 is outside the episode")],
+)
+def test_a_bad_line_is_named_by_its_number_without_a_traceback(agents, line, message, tmp_path):
+    agent = next(one for one in agents.values() if one.axes.n_state == 1)
+    command = [sys.executable, "-I", "-S", str(agent.export(tmp_path / "policy.py"))]
+    given = f"0 0.5\n{line}\n"
+    found = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert found.stderr.startswith(message)
+    assert "write a step and a number for each of state" in found.stderr
+
+
 def test_the_python_file_takes_a_number_for_a_state_of_one_axis(agents, tmp_path):
     agent = next(one for one in agents.values() if one.axes.n_state == 1)
     module = runpy.run_path(str(agent.export(tmp_path / "policy.py")))

@@ -274,9 +274,8 @@ def _play(agent: Any, env: Any, episodes: int, seed: int) -> NDArray[np.float64]
     On a compiled environment they are played side by side, unless a function decides: it may
     remember what it saw.
     """
-    inner, is_function = find_compiled(env), isinstance(agent, FunctionPolicy)
-    is_function = is_function or getattr(agent, "is_guided", False)
-    if inner is not None and not is_function and inner.render_mode is None:
+    inner = None if isinstance(agent, FunctionPolicy) else find_compiled(env)
+    if inner is not None and inner.render_mode is None:
         found = _play_together(agent, inner, episodes, seed)
         if found is not None:
             return found

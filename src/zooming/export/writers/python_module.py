@@ -94,9 +94,13 @@ _MAIN = """
 if __name__ == "__main__":  # lines "step state..." in, one action per line out
     import sys
 
-    for line in sys.stdin:
-        step, *state = line.split()
-        print(*act(int(step), [float(value) for value in state]))
+    for number, line in enumerate(sys.stdin, 1):
+        try:
+            step, *state = line.split()
+            print(*act(int(step), [float(value) for value in state]))
+        except ValueError as error:
+            names = ", ".join(STATE)
+            sys.exit(f"line {number}: {error}; write a step and a number for each of {names}")
 """
 
 

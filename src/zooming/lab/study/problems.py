@@ -255,14 +255,18 @@ def agent_named(text: str) -> AgentChoice:
 
 
 def settings_from(pairs: Iterable[str]) -> dict[str, Any]:
-    """Parse texts key=value to a dict. A value is a Python literal, or else a string."""
+    """Parse texts key=value to a dict. A value is a Python literal, or else a string.
+
+    >>> settings_from(["ordered=true", "cap=horizon", "bonus=0.5"])
+    {'ordered': True, 'cap': 'horizon', 'bonus': 0.5}
+    """
     found: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.isidentifier():
             raise ConfigurationError(f"{pair!r} is not a setting; write key=value")
         try:
-            found[key] = ast.literal_eval(text)
+            found[key] = ast.literal_eval(text.title() if text in ("true", "false") else text)
         except (ValueError, SyntaxError):
             found[key] = text
     return found

@@ -25,7 +25,7 @@ Names = tyro.conf.Positional[tuple[str, ...]]
 def run(
     problems: Names,
     out: str,
-    agents: str = "adaptive-q,net-q",
+    agents: str = "auto",
     episodes: int = 2000,
     seeds: int = 20,
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
@@ -42,7 +42,7 @@ def run(
             or module:Id of your own.
         out: folder of the study: manifest, finished runs, results.parquet and curves.parquet.
         agents: names separated by commas, with settings after colons:
-            adaptive-q,adaptive-q:bonus=0.5,net-q.
+            auto,adaptive-q:bonus=0.5,auto:ordered=true.
         episodes: number of episodes of each run.
         seeds: number of runs of each agent on each problem.
         set: options of the problems.
