@@ -16,7 +16,7 @@ import numpy as np
 import zooming
 
 ASKS = 2000
-PROBLEMS = ("Pricing", "Inventory", "Newsvendor", "Oil", "Ambulance", "Bidding")
+PROBLEMS = ("Pricing", "Inventory", "Newsvendor", "Queue", "Bidding", "Storage")
 
 
 def main(what: str, url: str | None = None) -> None:
@@ -119,13 +119,12 @@ def clear(url: str) -> None:
         connection.execute("DROP TABLE meta, episodes, decisions, events, snapshots")
 
 
-def regret(n: int = 1000, seeds: int = 5, side_by_side: int = 16) -> None:
+def regret(n: int = 400, seeds: int = 3, side_by_side: int = 16) -> None:
     """Compare returns of 16 episodes side by side with those of one after the other."""
     print("| problem | agent | one by one | 16 side by side | loss, in episodes |")
-    for problem in PROBLEMS:
-        name = f"zooming/{problem}-v0"
-        for kind in ("AdaptiveQ", "Auto"):
-            rows = []
+    for kind in ("AdaptiveQ", "Auto"):
+        for problem in PROBLEMS:
+            name, rows = f"zooming/{problem}-v0", []
             for seed in range(seeds):
                 agents = [getattr(zooming, kind)(gym.make(name), seed=seed) for _ in range(2)]
                 one = agents[0].learn(n, env=envs(name, 1)).returns

@@ -5,9 +5,8 @@ database of a URL.
 """
 
 import json
+import multiprocessing
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -67,6 +66,7 @@ def work(place, path, seed, learner):
     shop = Shop(desk, seed, name=f"shop {seed}", write=write)
     while True:
         shop.run(10)
+        time.sleep(0.05)  # others need the processor, too
 
 
 def attack(place, kills, askers, learners, seed, agent=None):
@@ -74,13 +74,17 @@ def attack(place, kills, askers, learners, seed, agent=None):
     rng = np.random.default_rng(seed)
     env = gym.make("zooming/Oil-v0")
     zooming.Desk(agent or zooming.AdaptiveQ(env, seed=0), place, learner="elsewhere").close()
+    context = multiprocessing.get_context("forkserver")  # which imports zooming once
+    context.set_forkserver_preload(["kills"])
     folder, count, running = Path(tempfile.mkdtemp(prefix="zooming-kills-")), 0, []
 
     def start(learner):
         nonlocal count
         count += 1
-        arguments = ["work", place, str(folder / f"{count}.log"), str(1000 + count), learner]
-        running.append((subprocess.Popen([sys.executable, __file__, *arguments]), learner, count))
+        arguments = place, str(folder / f"{count}.log"), 1000 + count, learner
+        process = context.Process(target=work, args=arguments, daemon=True)
+        process.start()
+        running.append((process, learner, count))
 
     def is_ready(number):
         path = folder / f"{number}.log"
@@ -94,17 +98,17 @@ def attack(place, kills, askers, learners, seed, agent=None):
         for _ in range(kills):
             k = int(rng.integers(len(running)))
             process, learner, number = running.pop(k)
-            while not is_ready(number) and process.poll() is None:
+            while not is_ready(number) and process.is_alive():
                 time.sleep(0.01)
             time.sleep(float(rng.uniform(0.0, 0.5)))
-            assert process.poll() is None, "a worker ended by itself"
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+            assert process.is_alive(), "a worker ended by itself"
+            process.kill()  # SIGKILL
+            process.join()
             start(learner)
     finally:
         for process, _, _ in running:
             process.kill()
-            process.wait()
+            process.join()
     with zooming.Desk.open(place, learner="behind") as desk:
         assert desk.wait(300)
         lost = list(find_lost(desk, folder))
@@ -132,8 +136,6 @@ def find_lost(desk, folder):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "work":
-        work(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5])
     where = sys.argv[2] if len(sys.argv) > 2 else tempfile.mkdtemp() + "/shop.db"
     began = time.time()
     lost, n_events = attack(where, int(sys.argv[1]), askers=8, learners=2, seed=0)

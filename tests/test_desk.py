@@ -140,6 +140,8 @@ def test_bad_input_gets_a_sentence_and_changes_nothing(place):
     before, n = knowledge(desk.agent), desk._last_seq()
     for call, error, message in (
         (lambda: desk.tell(99, 0.5, [0.4]), "Configuration", "has the id 99; ids come from ask"),
+        (lambda: desk.tell("x", 0.5, [0.4]), "Configuration", "has the id 'x'; ids come from ask"),
+        (lambda: desk.cancel(99), "Configuration", "has the id 99; ids come from ask"),
         (
             lambda: desk.tell(d.id, 0.6, [0.4]),
             "Configuration",
@@ -154,7 +156,7 @@ def test_bad_input_gets_a_sentence_and_changes_nothing(place):
         (lambda: desk.ask([0.3], episode=""), "Configuration", "give a name"),
         (lambda: desk.ask([0.3], "b", bounds={"price": (0, 1)}), "Configuration", "bounds has"),
         (lambda: desk.ask([0.3], "b", bounds={"action[0]": (2, 3)}), "Configuration", "no action"),
-        (lambda: desk.why(77), "Configuration", "no decision has the id 77"),
+        (lambda: desk.why(77), "Configuration", "has the id 77; ids come from"),
         (lambda: desk.episode("b"), "Configuration", "has no episode 'b'"),
         (lambda: desk.cancel(d.id), "Configuration", "has a reward; it cannot be cancelled"),
     ):

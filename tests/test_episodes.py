@@ -151,6 +151,22 @@ def test_returns_are_credited_to_the_agent_that_played():
     assert agent.choice.plays == counts
 
 
+@pytest.mark.skipif("Planner" not in AGENTS, reason="without compilation, a plan takes seconds")
+def test_the_numbers_of_a_rule_are_learned_from_its_own_returns_side_by_side():
+    rule = (lambda step, state, level: [level]), {"level": (0.0, 1.0)}
+    agent, by_rule = zooming.Auto(oil(), rule=rule, seed=0), []
+    for _ in range(10):
+        opened = [agent.begin() for _ in range(8)]
+        by_rule += [one for one in opened if "place" in one.play.drawn["own"]]
+        for step in range(5):
+            for episode in opened:
+                action = episode.act([0.1 * step])
+                if episode in by_rule:
+                    assert action == pytest.approx(episode.play.drawn["own"]["place"])
+                episode.update(0.5 + 0.1 * float(action[0]), [0.5])
+    assert agent.rule.search.n_episodes == len(by_rule) > 0
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_calls_that_do_not_fit_are_refused_by_name(name):
     agent = AGENTS[name](oil(), seed=0)

@@ -486,27 +486,22 @@ class Desk:
             "tell" if it will be learned; "part" if it is to be summed; "late", "extra" (a second
             one, with several="first") or "frozen" if it is logged only; "same" if it was told.
         """
-        agent = self._reader[0]
-        rows = self.storage.read(f"SELECT {_COLUMNS} FROM decisions WHERE id = ?", [id])
-        if not rows:
-            raise ConfigurationError(
-                f"no decision of {self.storage.name} has the id {short_repr(id)}; ids come from ask"
-            )
-        step = rows[0][1]
+        agent, row = self._reader[0], self._row(id)
+        step = row[1]
         if next_observation is None:
             if not terminated:
                 raise TransitionError(
                     f"{agent.env_name}, step {step}: next_observation is missing; it may be left "
                     "out if terminated=True"
                 )
-            following = json.loads(rows[0][2])
+            following = json.loads(row[2])
         else:
             following = agent.axes.states.flat(next_observation, "next observation").tolist()
-        states, played = agent.axes.states, json.loads(rows[0][3])
+        states, played = agent.axes.states, json.loads(row[3])
         if action is not None:
             played = agent.axes.actions.flat(action, "action").tolist()
         agent.problem.check_transition(
-            step, states.shaped(np.array(json.loads(rows[0][2]))),
+            step, states.shaped(np.array(json.loads(row[2]))),
             agent.axes.actions.shaped(np.array(played)), reward,
             states.shaped(np.array(following)),
         )  # fmt: skip
@@ -522,9 +517,21 @@ class Desk:
                 self._learn()
         return kind
 
+    def _row(self, id: Any) -> Any:
+        """Return the columns of a decision, the time and the caller's id."""
+        rows = []
+        if isinstance(id, (int, np.integer)):
+            found = f"SELECT {_COLUMNS}, at, key FROM decisions WHERE id = ?"
+            rows = self.storage.read(found, [int(id)])
+        if not rows:
+            raise ConfigurationError(
+                f"no decision of {self.storage.name} has the id {short_repr(id)}; ids come from ask"
+            )
+        return rows[0]
+
     def _tell(self, id: int, told: dict[str, Any], horizon: int) -> str:
         run, several = self.storage.run, self.settings["several"]
-        state, number, step = run("SELECT state, episode, step FROM decisions WHERE id = ?", [id])[
+        _, step, *_, state, number, _ = run(f"SELECT {_COLUMNS} FROM decisions WHERE id = ?", [id])[
             0
         ]
         if state == CANCELLED:
@@ -561,13 +568,11 @@ class Desk:
 
         It must be the last decision of its episode, and without a reward.
         """
+        row = self._row(id)
 
         def work() -> None:
-            run = self.storage.run
-            rows = run("SELECT state, episode, step FROM decisions WHERE id = ?", [id])
-            if not rows:
-                raise ConfigurationError(f"no decision has the id {short_repr(id)}")
-            state, number, _ = rows[0]
+            run, number = self.storage.run, row[8]
+            state = run("SELECT state FROM decisions WHERE id = ?", [id])[0][0]
             latest = run("SELECT MAX(id) FROM decisions WHERE episode = ?", [number])[0][0]
             if state == CANCELLED:
                 return
@@ -784,7 +789,7 @@ class Desk:
 
     def _expire(self, id: int) -> None:
         run, default = self.storage.run, self.settings["default_reward"]
-        state, number, step = run("SELECT state, episode, step FROM decisions WHERE id = ?", [id])[
+        _, step, *_, state, number, _ = run(f"SELECT {_COLUMNS} FROM decisions WHERE id = ?", [id])[
             0
         ]
         if state != OPEN:
@@ -876,10 +881,7 @@ class Desk:
 
         `again(id)` makes the same decision once more.
         """
-        rows = self.storage.read(f"SELECT {_COLUMNS}, at, key FROM decisions WHERE id = ?", [id])
-        if not rows:
-            raise ConfigurationError(f"no decision has the id {short_repr(id)}")
-        row = rows[0]
+        row = self._row(id)
         name, seed, drawn = self.storage.read(
             "SELECT name, seed, drawn FROM episodes WHERE number = ?", [row[8]]
         )[0]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.delegates import Delegate
+from zooming.agents.base.episodes import Play
 from zooming.agents.planner.planner import Planner
 from zooming.errors import ConfigurationError
 from zooming.spaces.masks import Feasible
@@ -81,8 +82,6 @@ class RuleLearner(Delegate):
     agent that learns from all episodes.
     """
 
-    interleaves = False
-
     def __init__(self, env: Any, planner: Planner, form: Form, seed: int) -> None:
         super().__init__(env, **{**planner.problem.options, "reward_range": None}, seed=seed)
         self.reward_range = self.problem.reward_range = planner.reward_range
@@ -126,6 +125,36 @@ class RuleLearner(Delegate):
             if terminated or step + 1 == self.horizon:
                 self.search.update(0, _HERE, self._place, self._total, _HERE, True)
                 self._place = None
+
+    # --- many episodes at once --------------------------------------------------------------------
+
+    def prepare_play(self) -> None:
+        self.search.prepare_play()
+
+    def draw_play(self, play: Play) -> dict[str, Any]:
+        own = Play(play.seed)
+        own.drawn = self.search.draw_play(own)
+        place = np.asarray(self.search.act_play(own, 0, _HERE, None))
+        return {"place": place.tolist(), "own": own.drawn}
+
+    def act_play(
+        self, play: Play, step: int, observation: Any, info: Mapping[str, Any] | None
+    ) -> Any:
+        self.checked_state(step, observation)
+        place = np.array(play.drawn["place"])
+        return self._played(place, step, observation, self._feasible(step, info))
+
+    def update_play(
+        self, play: Play, transition: tuple[Any, ...], masks: Mapping[str, Any]
+    ) -> None:
+        step, observation, action, reward, next_observation, _ = transition
+        self.checked_transition(step, observation, action, reward, next_observation)
+        self._n += step == 0
+
+    def end_play(self, play: Play, total: float) -> None:
+        own, place = Play(play.seed, play.drawn["own"]), np.array(play.drawn["place"])
+        self.search.update_play(own, (0, _HERE, place, total, _HERE, True), {})
+        self.search.end_play(own, total)
 
     @property
     def n_episodes(self) -> int:

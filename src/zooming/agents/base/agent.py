@@ -389,7 +389,8 @@ class Agent(StepLearner):
             Number of episodes, at most 100,000,000 per call (the history takes 24 bytes each).
         env : gymnasium.vector.VectorEnv, optional
             Play on this vector environment instead, with as many episodes side by side as it has
-            environments. The history is in the order in which episodes ended.
+            environments. The history is in the order in which episodes ended. Each call resets
+            the environments, so learn(a) and learn(b) differ from learn(a + b) here.
         progress_bar : bool, default False
             Show a progress bar. Needs rich.
         driver : {"auto", "fused", "python"}, default "auto"
