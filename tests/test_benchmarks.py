@@ -12,6 +12,7 @@ import pytest
 import authors
 import bandits
 import beyond
+import budget
 import learning
 import reference
 import relatives
@@ -23,6 +24,15 @@ from zooming.lab import bench
 
 def test_the_examples_of_the_reference_are_true():
     assert doctest.testmod(reference).failed == 0
+
+
+def test_the_table_of_budgets_names_what_misses_its_target(capsys):
+    assert doctest.testmod(budget, optionflags=doctest.ELLIPSIS).failed == 0
+    options = ["--episodes", "400", "--seeds", "2", "--balls", "10", "40", "100"]
+    budget.main([*options, "--problems", "oil 1 at 0.75", "oil 50 at 0.75"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.count("|") for line in lines if line.startswith("| oil")] == [6, 6]
+    assert lines[-1].startswith("Missed (4 cells have a target): ")
 
 
 def test_the_plain_model_on_a_net_plays_and_plans_as_the_compiled_one():

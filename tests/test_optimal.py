@@ -527,3 +527,40 @@ def test_a_start_outside_the_space_is_an_error():
         message = r"keep: start wrote the state \[1.1\], which is not in Box"
         with pytest.raises(zooming.ConfigurationError, match=message):
             compute()
+
+
+# --- near-optimal pairs ---------------------------------------------------------------------------
+
+
+def valley(state, action, step, params, outcome, next_state):
+    """One step that pays less the further the action is from a place, or from the state."""
+    next_state[0] = state[0]
+    place = state[0] if params[1] else 0.5
+    return 1.0 - abs(action[0] - place) ** params[0]
+
+
+@pytest.mark.parametrize(
+    ("power", "follows", "dimension"), [(1.0, 0.0, 1.0), (1.0, 1.0, 1.0), (2.0, 0.0, 1.5)]
+)
+def test_the_zooming_dimension_is_that_of_the_near_optimal_pairs(power, follows, dimension):
+    """Of |a - x|^p, pairs within r are a strip of width 2 r^(1/p): N_r ~ r^-1 r^(1/p - 1)."""
+    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    env = zooming.compiled_env(
+        valley,
+        box,
+        box,
+        1,
+        start=[0.5],
+        params=[power, follows],
+        outcomes=([0.0], [1.0]),
+    )
+    optimal = zooming.solve(env, 64)
+    counts = optimal.near_optimal_cells(1.0)[0]
+    centers = (np.arange(256) + 0.5) / 256
+    places = centers[:, None] if follows else np.full((256, 1), 0.5)
+    gap = np.abs(centers[None] - places) ** power
+    for level, count in enumerate(counts):
+        x, a = np.nonzero(gap <= 0.5**level + 1e-12)
+        assert count == len({*zip(x >> (8 - level), a >> (8 - level), strict=True)})
+    assert optimal.zooming_dimension(1.0) == pytest.approx(dimension, abs=0.1)
+    assert optimal.zooming_dimension(1e9) == pytest.approx(2.0)  # every pair is near: the space

@@ -14,6 +14,7 @@ from zooming.app import cli
 from zooming.lab.paper import claims, fineness
 from zooming.lab.paper import claims as quantities
 from zooming.lab.paper.claims import (
+    SHAPE,
     AdaptiveBeats,
     EndsAhead,
     FewerBalls,
@@ -23,6 +24,7 @@ from zooming.lab.paper.claims import (
     NetFallsShort,
     NobodyIsOptimal,
     SavesTime,
+    growth_exponent,
     overall,
 )
 from zooming.lab.paper.figures import FIGURES, figures_named
@@ -324,6 +326,26 @@ def test_a_gap_grows_if_it_does_from_each_figure_to_the_next(gaps, holds):
     assert [verdict.holds for verdict in by_gap] == [holds, holds]
     assert len(overall(figures[:5])) == 2  # one of quadratic's is missing
     assert overall([]) == []
+
+
+@pytest.mark.parametrize(("slope", "holds"), [(0.2, True), (-0.2, False), (0.0, None)])
+def test_regret_follows_the_shape_if_its_exponent_grows_with_the_dimension(slope, holds):
+    noise = 0.03 * (-1.0) ** np.arange(15)
+    figures = [
+        {"problem": problem, "zooming_dimension": d, "exponent": 0.6 + slope * d + off}
+        for problem, d, off in zip(SHAPE.problems, np.linspace(0.5, 1.5, 15), noise, strict=True)
+    ]
+    measures = {"gap": [0, 0, 0], "net_error": [0, 0, 0]}
+    (verdict,) = [v for v in overall([{**f, **measures} for f in figures]) if "covering" in v.claim]
+    assert verdict.holds is holds
+    assert "Over 15 problems of dimension 0.50 to 1.50" in verdict.finding
+    assert set(SHAPE.problems) == {figure.problem for figure in FIGURES}
+
+
+def test_the_exponent_of_a_power_of_the_episodes_is_that_power():
+    episode = np.arange(1, 101)
+    grown = SimpleNamespace(regret=np.array([episode**0.7] * 3), episode=episode)
+    assert growth_exponent(grown) == pytest.approx(0.7)
 
 
 def test_the_best_scale_is_at_an_edge_if_none_was_tried_beyond():

@@ -13,6 +13,8 @@ from zooming.errors import ConfigurationError
 from zooming.kernels.solve.backups import GIVEN_ACTIONS
 from zooming.validation import Floats
 
+POINTS_LOG2 = 16  # at about 2^16 points the gap is computed
+
 
 @dataclass(frozen=True)
 class Optimal:
@@ -113,6 +115,82 @@ class Optimal:
             1
         ][0]
         return np.int64(best[0]) if grid.env.has_whole_actions else best
+
+    def near_optimal_cells(self, factor: float | None = None) -> NDArray[np.int64]:
+        """Return how many cells the near-optimal pairs of each step meet, level by level.
+
+        Z_r = {(x, a): V*(x) - Q*(x, a) <= `factor` r} is the set of pairs that an agent with balls
+        of radius r cannot tell from the best. Its covering number is counted on the dyadic cells of
+        side r = 2^-l, at the centers of the cells of the level after the last. [SBY19 sec. 4.1]
+
+        Parameters
+        ----------
+        factor : float, optional
+            c of the definition, by default the horizon.
+
+        Returns
+        -------
+        array of int [horizon, n_levels]
+            The number of cells of side 2^-l of the unit cube, for l = 0, 1, ...
+
+        Examples
+        --------
+        >>> import gymnasium as gym, zooming
+        >>> optimal = zooming.solve(gym.make("zooming/Oil-v0", sharpness=10.0))
+        >>> optimal.near_optimal_cells()[0, :4].tolist()
+        [1, 4, 14, 21]
+        """
+        env = self.grid.env
+        factor = float(self.horizon) if factor is None else factor
+        n_state = env.state_box.shape[0]
+        n_axes = n_state + env.action_box.shape[0]
+        finest = max(2, POINTS_LOG2 // n_axes)
+        side = (np.arange(1 << finest) + 0.5) / (1 << finest)
+        points = np.stack(np.meshgrid(*[side] * n_axes, indexing="ij"), axis=-1)
+        low, high = (
+            np.concatenate([getattr(env.state_box, end), getattr(env.action_box, end)])
+            for end in ("low", "high")
+        )
+        pairs = (low + points.reshape(-1, n_axes) * (high - low)).astype(np.float64)
+        states, actions = env.round_discrete(pairs[:, :n_state], pairs[:, n_state:])
+        n_actions = 1 << (finest * (n_axes - n_state))
+        counts = np.zeros((self.horizon, finest), np.int64)
+        for step in range(self.horizon):
+            best = np.repeat(self.values(step, states[::n_actions]), n_actions)
+            gap = (best - self.q_values(step, states, actions)).reshape([1 << finest] * n_axes)
+            for level in range(finest):
+                width = 1 << (finest - level)
+                cells = gap.reshape([n for _ in range(n_axes) for n in (1 << level, width)])
+                least = cells.min(axis=tuple(range(1, 2 * n_axes, 2)))
+                near = (least <= factor * 0.5**level).reshape(1 << (level * n_state), -1)
+                # Every state has a best action, also where all points miss it.
+                counts[step, level] = np.maximum(near.sum(axis=1), 1).sum()
+        return counts
+
+    def zooming_dimension(self, factor: float | None = None) -> float:
+        """Return the zooming dimension: the slope of log2 N(Z_r) over log2 1/r. [SBY19 sec. 4.1]
+
+        It is fitted to the finer half of the levels of `near_optimal_cells`, all steps together.
+        The covering dimension, in contrast, is that of the whole space.
+
+        Parameters
+        ----------
+        factor : float, optional
+            As for `near_optimal_cells`.
+
+        Examples
+        --------
+        >>> import gymnasium as gym, zooming
+        >>> sharp, flat = (
+        ...     zooming.solve(gym.make("zooming/Oil-v0", sharpness=s)).zooming_dimension()
+        ...     for s in (50.0, 1.0)
+        ... )
+        >>> sharp < flat < 2
+        True
+        """
+        counts = self.near_optimal_cells(factor).sum(axis=0)
+        levels = np.arange(len(counts) // 2, len(counts))
+        return float(np.polyfit(levels, np.log2(counts[levels]), 1)[0])
 
     def _step(self, step: int) -> int:
         if not 0 <= step < self.horizon:

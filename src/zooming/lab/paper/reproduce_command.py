@@ -19,7 +19,7 @@ import tyro
 from zooming.agents.files import container as files
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import ConfigurationError
-from zooming.lab.paper.claims import Verdict, final_returns, overall
+from zooming.lab.paper.claims import Verdict, final_returns, growth_exponent, overall
 from zooming.lab.paper.draw import SUFFIXES, draw
 from zooming.lab.paper.figures import Figure, figures_named
 from zooming.lab.paper.sweep import ADAPTIVE, CENTERS, NET, UNTUNED, Evidence, sweep
@@ -215,6 +215,8 @@ def _figure_entry(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, 
         "net_error": _as_list(
             mean_interval(evidence.optimal.return_ - final_returns(evidence, NET))
         ),
+        "zooming_dimension": evidence.optimal.zooming_dimension(),
+        "exponent": growth_exponent(evidence.runs[ADAPTIVE]),
         "at_edge": evidence.at_edge,
         "verdicts": [_verdict_entry(verdict) for verdict in verdicts],
     }
