@@ -32,8 +32,6 @@ class PlainPlan:
         self.cells = self.cell_of(self.places[:, : self.n_axes])
         self.make()
 
-    # --- points and cells -------------------------------------------------------------------------
-
     def cell_of(self, places):
         cells = np.zeros(len(places), int)
         for j in range(places.shape[1]):
@@ -63,8 +61,6 @@ class PlainPlan:
                     found[i, here[i]] -= share
                     found[i, here[i] + (side - k) * stride] += share
         return found
-
-    # --- what all steps share ---------------------------------------------------------------------
 
     def find_drifts(self):
         """Write the linear law of the next state, its strength, and where it leads."""
@@ -126,8 +122,6 @@ class PlainPlan:
             if width < self.c.FLAT:
                 found *= np.exp(-gap * 2.0**-width)
         return found
-
-    # --- one regression ---------------------------------------------------------------------------
 
     def fit(self, targets, members, widths, tunes):
         """Return the regression of the samples of some steps as a dictionary."""
@@ -207,8 +201,6 @@ class PlainPlan:
         n = max(1, int((self.grid.bins > 1).sum()))
         balls *= 1.0 + math.sqrt(self.weights.sum())
         return 0.5 * (math.factorial(n) / balls) ** (1.0 / n)
-
-    # --- all steps --------------------------------------------------------------------------------
 
     def make(self):
         facts, shape = self.facts, (self.horizon, self.n_cells)
