@@ -217,6 +217,7 @@ FEWER = {  # what makes an example short: arguments of its main, and constants
     "first_agent": {"episodes": 1000, "n_seeds": 5},
     "from_log_to_policy": {"LEVELS": (12, 20)},
     "how_good": {"episodes": 1000},
+    "on_device": {"episodes": 200},
     "own_compiled_problem": {"episodes": 5000},
     "own_gymnasium_env": {"episodes": 500},
     "pricing": {"episodes": 3000, "n_seeds": 2},

@@ -1,0 +1,114 @@
+"""Measure learners in C: memory, code, instructions a step, worst case, and what they earn.
+
+    python benchmarks/learner.py
+
+Each row is one build and one budget of balls, on problems with one state axis, one action axis and
+five steps. `learner.c` plays them. RAM is the struct. Flash is the code of init, act, learn and
+best for a Cortex-M3 (Thumb, -Os), without the library that computes with floating-point numbers;
+then the same with save and load. Instructions are those of act and learn on x86-64 (-O2), counted
+by callgrind over 5,000 episodes of the ambulance. The worst case is in rows read: the most that was
+seen in 20,000 episodes, of what the header states. Returns are means of the last tenth of 20,000
+episodes over 10 seeds. It needs a C compiler, `arm-linux-gnueabi-gcc` and valgrind.
+"""
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+
+import zooming
+
+BUDGETS, NUMBERS, SCALE = (32, 64, 256, 1024), ("double", "float", "int"), 32_768.0
+SOURCE = Path(__file__).with_suffix(".c")
+PARTS = """#include "zl.h"
+void a(zl_learner *z) { zl_init(z); }
+int b(zl_learner *z, int h, const zl_number *x, zl_number *u) { return zl_act(z, h, x, u); }
+int c(zl_learner *z, int h, const zl_number *x, const zl_number *u, zl_number r, const zl_number *y)
+{ return zl_learn(z, h, x, u, r, y, 0); }
+int d(zl_learner *z, int h, const zl_number *x, zl_number *u) { return zl_best(z, h, x, u); }
+#ifdef BLOCK
+size_t e(zl_learner *z, unsigned char *p) { return zl_save(z, p); }
+int f(zl_learner *z, const unsigned char *p, size_t n) { return zl_load(z, p, n); }
+#endif
+"""
+
+
+def run(*words) -> str:
+    """Run a command and return what it prints."""
+    return subprocess.run(
+        [str(word) for word in words], check=True, capture_output=True, text=True
+    ).stdout
+
+
+def measure(folder: Path, number: str, max_balls: int) -> list[str]:
+    """Return one row of the table."""
+    env = gym.make("zooming/Ambulance-v0")
+    agent = zooming.AdaptiveQ(env, max_balls=max_balls, seed=0)
+    scale = SCALE if number == "int" else 1.0
+    text = agent.export(
+        folder / "zl.h", learner=True, name="zl", number=number, scale=scale
+    ).read_text()
+    flash = [code_bytes(folder, flags) for flags in ([], ["-DBLOCK"])]
+    flags = ["-std=c99", '-DHEADER="zl.h"', f"-DSCALE={scale}", f"-I{folder}", SOURCE, "-lm"]
+    program, counting = folder / "program", folder / "counting"
+    run("cc", "-O2", "-g", *flags, "-o", program)
+    run("cc", "-O2", "-DCOUNT", *flags, "-o", counting)
+    out = folder / "callgrind.out"
+    collect = ["--toggle-collect=zl_act", "--toggle-collect=zl_learn"]
+    run(
+        "valgrind",
+        "-q",
+        "--tool=callgrind",
+        *collect,
+        f"--callgrind-out-file={out}",
+        program,
+        1,
+        5000,
+    )
+    total = int(re.search(r"^(?:summary|totals): (\d+)", out.read_text(), re.M)[1])
+    earned = [
+        np.mean([float(run(program, problem, 20_000, seed).split()[0]) for seed in range(1, 11)])
+        for problem in (0, 1)
+    ]
+    act, learn = run(counting, 1, 20_000).split()[4:6]
+    stated = [re.search(rf"ZL_MOST_{word}\s*(?:= )?(\d+)", text)[1] for word in ("ACT", "LEARN")]
+    ram = int(run(program, 0, 1).split()[3])
+    return [
+        number, f"{max_balls:,}", f"{ram:,}", f"{flash[0]:,}", f"{flash[1]:,}",
+        f"{total / 25_000:,.0f}", f"{int(act):,} of {int(stated[0]):,}",
+        f"{int(learn):,} of {int(stated[1]):,}", *(f"{value:.3f}" for value in earned),
+    ]  # fmt: skip
+
+
+def code_bytes(folder: Path, flags: list[str]) -> int:
+    """Return the bytes of code and constants for a Cortex-M3."""
+    (folder / "parts.c").write_text(PARTS)
+    chip = ["-mcpu=cortex-m3", "-mthumb", "-mfloat-abi=soft", "-Os", "-ffunction-sections"]
+    run(
+        "arm-linux-gnueabi-gcc",
+        "-std=c99",
+        *chip,
+        *flags,
+        "-c",
+        folder / "parts.c",
+        "-o",
+        folder / "parts.o",
+    )
+    return int(run("arm-linux-gnueabi-size", folder / "parts.o").splitlines()[1].split()[0])
+
+
+def main() -> None:
+    names = ("build", "balls", "RAM", "flash", "flash with blocks", "instructions", "rows to act",
+             "rows to learn", "oil", "ambulance")  # fmt: skip
+    print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}")
+    with tempfile.TemporaryDirectory() as folder:
+        for number in NUMBERS:
+            for max_balls in BUDGETS:
+                print(f"| {' | '.join(measure(Path(folder), number, max_balls))} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
