@@ -142,11 +142,11 @@ def draw(path: Path, episodes: int, seeds: int) -> None:
 
     from zooming import plots
 
-    with plots.drawing():
-        figure, axes = plt.subplots(1, len(FIGURE), figsize=(9, 3.6), layout="constrained")
-        for ax, problem in zip(axes, FIGURE, strict=True):
-            kind, options = PROBLEMS[problem]
-            best = zooming.solve(gym.make(f"zooming/{kind}-v0", **options)).return_
+    figure, axes = plt.subplots(1, len(FIGURE), figsize=(9, 3.6), layout="constrained")
+    for ax, problem in zip(axes, FIGURE, strict=True):
+        kind, options = PROBLEMS[problem]
+        best = zooming.solve(gym.make(f"zooming/{kind}-v0", **options)).return_
+        with plots.drawing(ax):
             for label, makers in {
                 "AdaptiveQ(max_balls=M)": [budget(most) for most in (10, 15, 20, 30, *BALLS, 400)],
                 "NetQ, centers": [net(n) for n in SPACINGS],
@@ -158,9 +158,9 @@ def draw(path: Path, episodes: int, seeds: int) -> None:
             free, nbytes = returns(budget(None), problem, episodes, seeds)
             ax.plot(nbytes, best - free.mean(), "k*", label="AdaptiveQ, unlimited")
             ax.set(xscale="log", yscale="log", xlabel="bytes of the table", title=problem)
-        axes[0].set_ylabel("lost a late episode")
-        axes[0].legend(fontsize=8)
-        figure.savefig(path, dpi=110)
+    axes[0].set_ylabel("lost a late episode")
+    axes[0].legend(fontsize=8)
+    figure.savefig(path, dpi=110)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
