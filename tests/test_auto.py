@@ -546,7 +546,7 @@ def test_a_new_start_follows_a_law_that_has_changed(tmp_path):
     agents = [
         zooming.Auto(Moving(600), horizon=2, stationary=kind, seed=0) for kind in (False, True)
     ]
-    with pytest.warns(UserWarning, match=r"starts anew.*stationary=True"):
+    with pytest.warns(UserWarning, match=r"starts anew.*leave out stationary=False"):
         returns = agents[0].learn(1000).returns
     assert 600 < agents[0].changes[0] < 700
     assert len(agents[0].changes) == 1

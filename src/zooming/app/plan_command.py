@@ -152,12 +152,12 @@ def _png(draw: Any, found: Plan) -> str:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.0, 3.2), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = Figure(figsize=(7.0, 3.2), dpi=130, layout="constrained")
+    canvas = FigureCanvasAgg(figure)
     with drawing(figure.add_subplot()) as ax:
         draw(ax, found)
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=130)
+    canvas.print_png(file)
     return base64.b64encode(file.getvalue()).decode()
 
 

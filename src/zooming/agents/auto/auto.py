@@ -83,9 +83,10 @@ class Auto(Portfolio):
         `env.unwrapped.rule`. The agent searches its numbers by playing it, and plays and recommends
         it while it earns more than the planner. With a rule, episodes are played from Python, one
         at a time, and the agent cannot be saved; `agent.planner` can.
-    stationary : bool, default False
-        Whether the law of the environment surely never changes. By default the agent starts anew
-        when returns have clearly fallen; `changes` has the episodes after which it did.
+    stationary : bool, default True
+        Whether the law of the environment never changes. If it may, the agent starts anew when
+        returns have clearly fallen; `changes` has the episodes after which it did. Bad plans
+        look alike, so it sometimes starts anew without a reason.
     seed : int, optional
         Seed of the agents and of the environment. By default a random one.
 
@@ -111,7 +112,7 @@ class Auto(Portfolio):
         weights: Mapping[str, float] | Iterable[float] | None = None,
         names: Mapping[str, str] | Iterable[str] | None = None,
         rule: Any = None,
-        stationary: bool = False,
+        stationary: bool = True,
         seed: int | None = None,
     ) -> None:
         seed = seed_of(seed)
@@ -223,7 +224,7 @@ class Auto(Portfolio):
         )  # fmt: skip
         warnings.warn(
             f"{self.env_name}: returns have fallen clearly after {n:,} episodes, so the agent "
-            "starts anew. If the law of the environment cannot change, give stationary=True",
+            "starts anew. If the law of the environment cannot change, leave out stationary=False",
             stacklevel=count_own_frames(),
         )
 
