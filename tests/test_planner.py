@@ -1110,13 +1110,13 @@ def test_it_learns_a_noisy_problem_in_few_episodes():
 
 
 @compiled_only
-def test_it_finds_a_large_reward_far_against_the_current():
-    env, found = gym.make("zooming/RiverSwim-v0"), []
+def test_with_a_tree_it_finds_a_large_reward_far_against_the_current():
+    env = gym.make("zooming/RiverSwim-v0")
     for seed in range(3):
-        agent = zooming.Planner(env, seed=seed)
+        agent = zooming.Auto(env, seed=seed)
         agent.learn(300)
-        found.append(zooming.evaluate(agent, env, 200, seed=1).mean)
-    assert sorted(found)[1] > 8  # best 11.18; near bank 1, where one run in sixteen stays
+        # Best 11.18; near bank 1, where a planner alone stays in six runs of eight.
+        assert zooming.evaluate(agent, env, 200, seed=1).mean > 8
 
 
 @compiled_only

@@ -46,7 +46,8 @@ class TreeTable(BoxTable):
         With `unknown=None`, balls without samples keep the reward that they have.
         """
         stats, core = self.stats, self.core
-        stats[:, NOISE] *= (float(core["reward_span"][0]) / span) ** 2
+        for _ in range(2):  # a variance; the square of the ratio may be too large for a float
+            stats[:, NOISE] *= float(core["reward_span"][0]) / span
         core["reward_span"] = span
         if unknown is not None:
             fresh = stats[:, WEIGHT] == 0.0
