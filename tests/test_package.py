@@ -199,7 +199,8 @@ def test_commands_in_the_documentation_run(page):
         elif program == "zooming":
             if words[0] in ("audit", "export", "explain", "show"):
                 for file in (word for word in words if word.endswith(".zoom")):
-                    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+                    env = gym.make("zooming/Oil-v0")
+                    agent = zooming.AdaptiveQ(env, max_balls=64, seed=0)
                     agent.learn(1)
                     agent.save(file)
             cli.main([*words, *SMALLER.get(words[0], "").split()])

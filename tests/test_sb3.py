@@ -73,7 +73,9 @@ def taught(kind, env_id, options):
 
 
 def our_returns(agent, env_id, options, n, seed):
-    return zooming.evaluate(agent, gym.make(env_id, **options), n, seed=seed).returns
+    """Returns of n episodes that are played one after another."""
+    env = gym.make(env_id, **options)
+    return zooming.evaluate(lambda step, x: agent.predict(x, [step])[0], env, n, seed=seed).returns
 
 
 @EVERY_SETTING

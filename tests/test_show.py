@@ -146,7 +146,7 @@ def test_a_policy_that_interpolates_is_shown_to_the_last_bit(agents, opened):
         "states => states.map((state) => interpolated(0, state))", states.tolist()
     )
     expected = agent.predict(states, state=np.zeros(500, int))[0]
-    assert len(np.unique(expected)) > 50
+    assert len(np.unique(expected)) > 5  # not only the ends of cells
     assert (np.array(found) == expected).all()
 
 

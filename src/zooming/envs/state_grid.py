@@ -76,7 +76,8 @@ class Grid:
             if laws is None
             else list(laws)
         )
-        self.values = np.zeros((env.horizon + 1, len(self.states)))
+        self.horizon = len(self.outcomes)  # given laws may be those of fewer steps
+        self.values = np.zeros((self.horizon + 1, len(self.states)))
         self.search_error = 0.0  # sum over the steps
 
     def solve(self, warm: Floats | None = None) -> Floats:
@@ -84,9 +85,9 @@ class Grid:
 
         `warm` are actions [H, n, k] that the search tries, too; no `search_error` is computed then.
         """
-        best = np.empty((self.env.horizon, len(self.states), self.n_action))
+        best = np.empty((self.horizon, len(self.states), self.n_action))
         self.search_error = 0.0
-        for step in reversed(range(self.env.horizon)):
+        for step in reversed(range(self.horizon)):
             self.values[step], best[step], missed = self.backup(
                 step, self.states, self.actions, self.search, None if warm is None else warm[step]
             )

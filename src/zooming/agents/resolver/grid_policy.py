@@ -214,7 +214,7 @@ def _solve(grid: Grid, warm: Floats) -> tuple[Floats, NDArray[np.uint8]]:
         below = np.flatnonzero(places[j] < n)
         above = below + stride
         middle = np.ascontiguousarray((grid.states[below] + grid.states[above]) / 2)
-        for step in range(env.horizon):
+        for step in range(grid.horizon):
             low, high = best[step, below], best[step, above]
             differ = np.flatnonzero((low != high).any(axis=1))
             if not len(differ):
