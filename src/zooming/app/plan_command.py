@@ -153,7 +153,7 @@ def _png(draw: Any, found: Plan) -> str:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.0, 3.2), dpi=130, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)
     with drawing(figure.add_subplot()) as ax:
         draw(ax, found)
     file = io.BytesIO()
