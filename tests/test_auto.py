@@ -574,7 +574,7 @@ def test_a_new_start_is_the_same_in_both_drivers_and_needs_a_clear_fall():
             return agent.learn(60)
 
     for by, n_changes in ((0.0, 0), (3.0, 1)):
-        agents = [zooming.Auto(oil(noise=0.1), seed=0) for _ in range(2)]
+        agents = [zooming.Auto(oil(noise=0.1), stationary=False, seed=0) for _ in range(2)]
         del agents[1].play  # of the compiled driver
         histories = [fall(agent, by) for agent in agents]
         assert same_history(*histories)
