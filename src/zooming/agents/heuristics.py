@@ -42,10 +42,8 @@ class Heuristic(Agent):
         self._generator = np.random.Generator(
             np.random.PCG64(seeds.seed_sequence(self.seed, "agent"))
         )
-        self._requests, self._count = (
-            np.empty(0),
-            np.zeros(3, np.int64),
-        )  # see `kernels.loop.heuristics`
+        # See `kernels.loop.heuristics`.
+        self._requests, self._count = np.empty(0), np.zeros(2, np.int64)
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         state = self.checked_state(step, observation)
@@ -80,10 +78,10 @@ class Heuristic(Agent):
 
     @property
     def n_episodes(self) -> int:
-        return int(self._count[2])
+        return int(self._count[1])
 
     def _take_n_episodes(self, n: int) -> None:
-        self._count[2] = n
+        self._count[1] = n
 
     def play(self, env: Any, crossing: Crossing, log: RunArrays, end: int) -> int:
         self._make_room(env.horizon * (end - int(log.done[0])))
@@ -116,7 +114,7 @@ class Heuristic(Agent):
     def _see(self, step: int, action: Floats, next_state: Floats) -> None:
         """Count the episode at step 0. A subclass may also learn from the next state."""
         if step == 0:
-            self._count[2] += 1
+            self._count[1] += 1
 
     def _make_room(self, n_steps: int) -> None:
         """Reserve memory for the requests of `n_steps` steps. Only `Median` needs it."""
@@ -314,7 +312,7 @@ class Median(_Mover):
             self._requests = grown
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {}, {"requests": np.sort(self._requests[: self._count[0]])}
+        return {}, {"requests": self._requests[: self._count[0]].copy()}
 
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         requests = arrays["requests"]
@@ -326,4 +324,4 @@ class Median(_Mover):
             or (np.diff(requests) < 0).any()
         ):
             raise ValueError("the requests are not a sorted list of places")
-        self._requests, self._count[:2] = np.array(requests), len(requests)
+        self._requests, self._count[0] = np.array(requests), len(requests)

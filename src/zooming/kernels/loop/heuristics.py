@@ -1,11 +1,7 @@
 """Compiled heuristics: their actions, their memory, and whole episodes.
 
-The median keeps its requests in two sorted runs. The old run is requests[: count[1]], the new one
-requests[count[1] : count[0]]. An insertion moves only requests of the new run. The two are merged
-when the new run is long. With a single run, a long training would move megabytes at every step.
-count[2] is the number of episodes begun.
-
-Points are in the environment's units.
+The median keeps its requests sorted in requests[: count[0]]. count[1] is the number of episodes
+begun. Points are in the environment's units.
 """
 
 from __future__ import annotations
@@ -40,10 +36,9 @@ def draw(bounds, generator, action):
 
 @jit_kernel
 def choose(rule, requests, count, state, action):
-    """Write the action of the rule STAY or MEDIAN.
+    """Write the action of the rule STAY, the state, or MEDIAN.
 
-    STAY plays the state. MEDIAN plays the quantiles 1/2k, 3/2k, ... of the requests, or the state
-    if there are none.
+    MEDIAN plays the quantiles 1/2k, 3/2k, ... of the requests, or the state if there are none.
     """
     k, last = action.shape[0], count[0] - 1
     for i in range(k):
@@ -52,52 +47,18 @@ def choose(rule, requests, count, state, action):
         else:
             place = (2 * i + 1) / (2 * k) * last
             below = np.int64(place)
-            first = select_rank(requests, count, below)
-            second = select_rank(requests, count, min(below + 1, last))
+            first, second = requests[below], requests[min(below + 1, last)]
             action[i] = first + (place - below) * (second - first)
-
-
-@jit_no_refcount
-def select_rank(requests, count, rank):
-    """Return the request with rank `rank`, from 0, among both runs together."""
-    n_old = count[1]
-    least, most = max(0, rank + 1 - n_old), min(rank + 1, count[0] - n_old)
-    while least < most:  # bisect for the number of new requests among the rank + 1 smallest
-        n_new = (least + most) // 2
-        if requests[n_old + n_new] < requests[rank - n_new]:
-            least = n_new + 1
-        else:
-            most = n_new
-    if least == 0 or (least <= rank and requests[rank - least] > requests[n_old + least - 1]):
-        return requests[rank - least]
-    return requests[n_old + least - 1]
 
 
 @jit_kernel
 def insert(requests, count, request):
-    """Insert a request into the new run. The caller has reserved room."""
-    n_larger = count[0] - count[1]
-    n_larger -= np.searchsorted(requests[count[1] : count[0]], request, "right")
-    for k in range(n_larger):
-        i = np.uint64(count[0] - k)  # unsigned indices need no wraparound: compiles to a memmove
-        requests[i] = requests[i - np.uint64(1)]
-    requests[count[0] - n_larger] = request
+    """Insert a request. The caller has reserved room."""
+    place = np.searchsorted(requests[: count[0]], request, "right")
+    for i in range(count[0], place, -1):
+        requests[np.uint64(i)] = requests[np.uint64(i - 1)]  # unsigned: compiles to a memmove
+    requests[place] = request
     count[0] += 1
-    if (count[0] - count[1]) ** 2 > 16 * count[0] + 4096:
-        merge(requests, count)
-
-
-@jit_kernel
-def merge(requests, count):
-    """Merge the two sorted runs into one, from the end."""
-    new, old, place = requests[count[1] : count[0]].copy(), count[1], count[0]
-    for request in new[::-1]:
-        while old > 0 and requests[old - 1] > request:
-            old, place = old - 1, place - 1
-            requests[place] = requests[old]
-        place -= 1
-        requests[place] = request
-    count[1] = count[0]
 
 
 @jit_kernel
@@ -109,18 +70,17 @@ def see(requests, count, step, action, next_state):
     inserted, because it is the most likely.
     """
     if step == 0:
-        count[2] += 1
+        count[1] += 1
     n_known = count[0]
     for i in range(next_state.shape[0]):
         if next_state[i] != action[i]:
             insert(requests, count, next_state[i])
     if count[0] > n_known:
         return
+    known = requests[: count[0]]
     request, most = next_state[0], -1
     for place in next_state:
-        n_there = 0
-        for run in (requests[: count[1]], requests[count[1] : count[0]]):
-            n_there += np.searchsorted(run, place, "right") - np.searchsorted(run, place, "left")
+        n_there = np.searchsorted(known, place, "right") - np.searchsorted(known, place, "left")
         if n_there > most:
             request, most = place, n_there
     insert(requests, count, request)
@@ -156,7 +116,7 @@ class Memory(NamedTuple):
 
     rule: Any  # int64
     requests: Any  # float64, with room for all requests of the coming episodes
-    count: Any  # int64 [3]
+    count: Any  # int64 [2]
     bounds: Any  # float64 [n_axes, 3]: (low, high, 1 for integers), states first
     seen: Any  # float64 [n_state]: the state with rounding errors clipped
     generator: Any  # for RANDOM
@@ -170,15 +130,18 @@ def open_memory(handle):
     return Memory(rule, requests, count, bounds, seen, generator)
 
 
+# Heuristics have no balls: ties, rows and values are 0, and nothing is split.
+
+
 @jit_inline
 def options(t):
-    """Return (0, rule). Heuristics have no ties, so the first number is not used."""
+    """Return (0, rule)."""
     return 0, t.rule
 
 
 @jit_inline
 def has_room(t, n_splits):
-    """Return True, because nothing is split."""
+    """Return True."""
     return True
 
 
@@ -190,7 +153,7 @@ def read(t, point):
 
 @jit_inline
 def best(t, step, ties):
-    """Return row 0 and value 0 as placeholders, because heuristics have no balls."""
+    """Return row 0 and value 0."""
     return np.int64(0), 0.0
 
 
@@ -206,17 +169,17 @@ def act(t, row, step, rule, action):
 
 @jit_inline
 def learn(t, step, row, reward, next_value, action):
-    """Learn from the state that was read last. Return False, because nothing is split."""
+    """Learn from the state that was read last. Return False."""
     if t.rule == MEDIAN:
         see(t.requests, t.count, step, action, t.seen)
     elif step == 0:
-        t.count[2] += 1
+        t.count[1] += 1
     return False
 
 
 @jit_inline
 def n_balls(t):
-    """Return 0, because heuristics have no balls."""
+    """Return 0."""
     return 0
 
 
