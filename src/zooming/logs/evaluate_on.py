@@ -1,8 +1,15 @@
-"""Off-policy evaluation: estimate the return of a policy from the log of another one."""
+"""Off-policy evaluation: estimate the return of a policy from the log of another one.
+
+The estimate is that of fitted Q evaluation (`fitted`). With propensities it is doubly robust: the
+errors of the regression at the logged steps, weighted by the ratio of the two policies, correct it.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,12 +18,103 @@ from zooming.agents.base.agent import Agent
 from zooming.agents.base.env_facts import check_env
 from zooming.agents.base.problem import LearningProblem
 from zooming.agents.base.rules import as_function
-from zooming.errors import ConfigurationError
+from zooming.analysis.intervals import t_quantile
+from zooming.errors import ConfigurationError, TransitionError
 from zooming.logs import fitted
-from zooming.logs.estimators import Answer, Estimate
-from zooming.logs.trajectories import Played, read_episodes
+from zooming.logs.fitted import FittedModel, Indices, Trajectories
+from zooming.logs.learn import Checker
+from zooming.logs.reading import open_log
 from zooming.spaces.axes import axes_of
-from zooming.validation import check_choice, check_float, check_int
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL, ORDERED
+from zooming.validation import Floats, check_choice, check_float, check_int, count_noun
+
+MODEL, DOUBLY_ROBUST = "model", "doubly robust"
+LEAST_SUPPORT = 0.9  # share of the policy's steps near which the log must have data
+LEAST_INSIDE = 0.5  # share of these at which the regression must not extrapolate
+LEAST_EFFECTIVE = 10.0  # effective samples below which there is no answer
+MORE = 5  # times as many episodes are advised where the log has too few
+FEWEST_ADVISED = 100  # episodes of a new log
+SETTLED = 1.1  # factor of the change with twice as many neighbors, for chance
+
+_SAME = "dynamics, rewards and starts in the future are the same as when the log was made"
+_MARKOV = "the logged state and the step decide what follows: nothing hidden influenced the actions"
+_SMOOTH = (
+    "rewards and transitions vary smoothly, so that nearby logged steps stand for the policy's"
+)
+_WIDER = (
+    "the interval covers bias only as far as the change with half and twice as many neighbors "
+    "shows it; a kink is covered, a peak narrower than the noise of the log is not"
+)
+_PROPENSITY = "the propensities are those of the policy that made the log"
+_EITHER = f"{_PROPENSITY}, or the regression is right; one of the two is enough"
+_EITHER_IN_BALL = (
+    f"the regression is right; or {_PROPENSITY}, and the error of the regression is the same "
+    "everywhere within {radius:g} of the range around the policy's action, on continuous axes"
+)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The result of `zooming.evaluate_on`. `print` shows it with its assumptions.
+
+    Attributes
+    ----------
+    method : str
+        "model", or "doubly robust" if propensities were given.
+    mean : float
+        Estimated mean return of the policy; NaN if there is no answer.
+    interval : (float, float)
+        Confidence interval; NaN if there is no answer.
+    level : float
+        Confidence of the interval.
+    effective_samples : float
+        Number of equally weighted episodes that would be as informative.
+    support : float
+        Share of the policy's steps near which the log has data.
+    n_episodes : int
+        Episodes that were used.
+    logged_mean : float
+        Mean return of the log itself.
+    assumptions : tuple of str
+        The assumptions of the estimate.
+    reason : str or None
+        Why there is no answer, and what to do about it.
+    n_dropped, n_dropped_rows : int
+        Episodes with faults, which were left out (`bad="skip"`), and their rows.
+    """
+
+    method: str
+    mean: float
+    interval: tuple[float, float]
+    level: float
+    effective_samples: float
+    support: float
+    n_episodes: int
+    logged_mean: float
+    assumptions: tuple[str, ...]
+    reason: str | None = None
+    n_dropped: int = 0
+    n_dropped_rows: int = 0
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        found = f"no answer: {self.reason}"
+        if self.reason is None:
+            found = f"{self.mean:.4g} ({self.level:.0%} interval {low:.4g} to {high:.4g})"
+        logged = f"{self.logged_mean:.4g} in {self.n_episodes:,} episodes"
+        if self.n_dropped:
+            dropped = count_noun(self.n_dropped, "episode")
+            rows = count_noun(self.n_dropped_rows, "row")
+            logged += f"; {dropped} with faults left out ({rows})"
+        lines = [
+            f"{found}, by {self.method}",
+            f"the log itself: {logged}",
+            f"effective samples: {self.effective_samples:.1f}",
+            f"support: the log has data near {self.support:.1%} of the policy's steps",
+            "assumptions:",
+            *(f"  {one}" for one in self.assumptions),
+        ]
+        return "\n".join(lines)
 
 
 def evaluate_on(
@@ -107,10 +205,9 @@ def evaluate_on(
     """
     problem = _problem(policy, env, horizon)
     axes = problem.axes
-    kinds = None
+    kinds = axes.kinds
     if ordered is not None:
-        given = axes_of(axes.states, axes.actions, ordered, axes.names)
-        kinds = [axis.kind for axis in given]
+        kinds = [axis.kind for axis in axes_of(axes.states, axes.actions, ordered, axes.names)]
     check_choice("bad", bad, ("refuse", "skip"))
     _check_share(level, "level")
     _check_share(radius, "radius")
@@ -121,18 +218,20 @@ def evaluate_on(
         "next_state": next_state, "terminated": terminated,
         "propensity": propensity,
     }  # fmt: skip
-    found = read_episodes(log, problem, names, bad)
-    if propensity is not None and not found.are_whole():
+    log_read = read_episodes(log, problem, names, bad)
+    if propensity is not None and not log_read.are_whole():
         raise ConfigurationError(
             "weights need whole episodes, and some of the log stop before "
             f"{problem.horizon} steps without `terminated`; leave out propensity="
         )
     generator = np.random.default_rng(seed)
     most = fitted.MOST_EPISODES
-    if len(found) > most:
-        found = found.part(np.sort(generator.choice(len(found), most, replace=False)))
-    played = Played(policy, problem, kinds)
-    return Answer(found, played, radius, level, resamples, generator).estimate()
+    if len(log_read) > most:
+        log_read = log_read.part(np.sort(generator.choice(len(log_read), most, replace=False)))
+    n = len(log_read)
+    drawn = generator.multinomial(n, np.full(n, 1.0 / n), resamples).T.astype(np.float64)
+    counts = np.concatenate([np.ones((n, 1)), drawn], axis=1)
+    return _Answer(FittedModel(log_read, policy, problem, kinds, radius), counts, level).estimate()
 
 
 def _problem(policy: Any, env: Any, horizon: int | None) -> LearningProblem:
@@ -157,3 +256,256 @@ def _problem(policy: Any, env: Any, horizon: int | None) -> LearningProblem:
 def _check_share(value: Any, name: str) -> None:
     if not 0 < check_float(value, name, 0.0, 1.0) < 1:
         raise ConfigurationError(f"{name}={value!r}: give a number between 0 and 1")
+
+
+# --- the episodes of a log ------------------------------------------------------------------------
+
+
+def read_episodes(
+    log: Any, problem: LearningProblem, options: dict[str, Any], bad: str
+) -> Trajectories:
+    """Read the episodes of a log. With `bad="skip"`, episodes with faults are left out."""
+    source = open_log(log, problem.axes, options)
+    wanted = SimpleNamespace(  # any finite reward will do
+        axes=problem.axes, horizon=problem.horizon, reward_range=problem.reward_range,
+        rewards="clip",
+    )  # fmt: skip
+    checker = Checker(wanted)
+    parts: list[Any] = []
+    n_before = n_dropped = n_rows = 0
+    for rows in source.episodes(problem.horizon):
+        found = checker.feed(rows)
+        runs, is_kept = checker.runs, checker.is_kept
+        place = np.arange(len(runs)) - np.flatnonzero(np.diff(runs, prepend=0))[runs - 1]
+        is_good = is_kept.copy()
+        is_good[is_kept] &= found.steps == place[is_kept]
+        bad_runs = np.unique(runs[~is_good])
+        n_dropped += len(bad_runs)
+        is_chosen = ~np.isin(runs[is_kept], bad_runs)
+        _, names = np.unique(runs[is_kept][is_chosen], return_inverse=True)
+        chances = rows["propensity"]
+        if chances is not None:
+            chances = chances[is_kept][is_chosen]
+            _check_propensities(chances, rows.first + np.flatnonzero(is_kept)[is_chosen])
+        parts.append((n_before + names, *(column[is_chosen] for column in found), chances))
+        n_rows += len(names)
+        n_before += int(names.max(initial=-1)) + 1
+    checker.refuse(source, bad, "evaluated")
+    if n_before < 2:
+        raise ConfigurationError(
+            f"{source.name} has {n_before} whole episodes without faults; give at least 2"
+        )
+    at, steps, states, actions, rewards, after, is_terminated, chances = (
+        None if column[0] is None else np.concatenate(column) for column in zip(*parts, strict=True)
+    )
+
+    def spread(values: Any) -> Any:
+        """Arrange rows as an array over episodes and steps."""
+        found = np.zeros((n_before, problem.horizon, *values.shape[1:]), values.dtype)
+        found[at, steps] = values
+        return found
+
+    return Trajectories(
+        *map(spread, (states, actions, rewards, after, np.ones(n_rows, bool))),
+        spread(is_terminated | (steps == problem.horizon - 1)),
+        None if chances is None else spread(chances),
+        n_dropped, checker.n_rows - n_rows,
+    )  # fmt: skip
+
+
+def _check_propensities(chances: Floats, rows: Indices) -> None:
+    is_bad = ~(chances > 0)
+    if is_bad.any():
+        k = int(np.flatnonzero(is_bad)[0])
+        raise TransitionError(
+            f"row {int(rows[k])} has the propensity {chances[k]:g}; a logged action has a positive "
+            f"probability or density ({int(is_bad.sum()):,} such rows)"
+        )
+
+
+# --- the estimate ---------------------------------------------------------------------------------
+
+
+def importance_weights(model: FittedModel) -> Floats:
+    """Return the cumulative ratios [n, horizon] of the policy's density to that of the log.
+
+    On continuous axes, the policy is treated as if it played uniformly within `radius` of its
+    action (cut at the ends of the axis), because the log never has exactly the same action.
+    Categories and integers must be equal. The ratio is 1 after the end of an episode.
+    """
+    log, axes = model.log, model.axes
+    assert log.propensities is not None
+    own = slice(axes.n_state, len(axes))
+    is_interval = model.kinds[own] == INTERVAL
+    low, high = axes.low[own], axes.high[own]
+    reach = np.where(is_interval, model.reach[own], 0.0)
+    slack = 1e-9 * np.where(is_interval, high - low, 1.0)
+    ratios = np.ones((len(log), log.horizon))
+    for step in range(log.horizon):
+        rows = np.flatnonzero(log.has_step[:, step])
+        if not len(rows):
+            continue
+        wanted = model.actions(step, log.states[rows, step])
+        first, last = np.maximum(low, wanted - reach), np.minimum(high, wanted + reach)
+        logged = log.actions[rows, step]
+        is_near = ((logged >= first - slack) & (logged <= last + slack)).all(axis=1)
+        size = np.prod(last - first + np.where(is_interval, 0.0, 1.0), axis=1)
+        ratios[rows, step] = is_near / size / log.propensities[rows, step]
+    return np.asarray(np.cumprod(ratios, axis=1), np.float64)
+
+
+def effective_samples(weights: Floats) -> float:
+    """Return the smallest (sum w)^2 / (sum w^2) of all steps. The sums are over episodes.
+
+    >>> effective_samples(np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]]))
+    2.0
+    """
+    squares = (weights**2).sum(axis=0)
+    sums = weights.sum(axis=0)
+    return float(np.where(squares > 0, sums**2 / np.where(squares > 0, squares, 1.0), 0.0).min())
+
+
+def weighted_sums(weights: Floats, gains: Floats, counts: Floats) -> Floats:
+    """Return sum_h (sum_i w_ih g_ih) / (sum_i w_ih) for each column of counts.
+
+    `counts` is how often each episode was drawn. `gains` has one column, or one for each
+    column of `counts`.
+
+    >>> weights, gains = np.array([[1.0, 1.0], [1.0, 3.0]]), np.array([[2.0, 4.0], [4.0, 8.0]])
+    >>> weighted_sums(weights, gains[:, :, None], np.ones((2, 1))).tolist()  # 3 + 7
+    [10.0]
+    """
+    total = np.einsum("ih,ic->hc", weights, counts)
+    above = np.einsum("ihc,ic->hc", weights[:, :, None] * gains, counts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: Floats = (above / total).sum(axis=0)
+    return found
+
+
+class _Answer:
+    """Compute the estimate and its interval, or the reason why there is none.
+
+    `counts` [n, 1 + resamples] is how often each episode was drawn: once, then in each resample.
+    """
+
+    def __init__(self, model: FittedModel, counts: Floats, level: float) -> None:
+        self.model, self.log, self.counts, self.level = model, model.log, counts, level
+        self.weights = None if self.log.propensities is None else importance_weights(model)
+        self.effective = (
+            model.effective_samples if self.weights is None else effective_samples(self.weights)
+        )
+        # A neighborhood of half as many points in d dimensions is narrower by this factor.
+        self.growth = float(0.5 ** (1.0 / max(1, int((model.kinds != CATEGORICAL).sum()))))
+
+    def estimate(self) -> Estimate:
+        log, model, mean, spread = self.log, self.model, math.nan, math.nan
+        reason = self._reason()
+        if reason is None:
+            model.choose_ridge()
+            means = self._means(self.counts)
+            known = means[1:][np.isfinite(means[1:])]
+            freedom = max(1, int(self.effective) - 1)
+            sampling = t_quantile((1 + self.level) / 2, freedom) * float(known.std())
+            if math.isnan(means[0]) or len(known) < len(means) / 2:
+                reason = "few bootstrap samples have an answer; record twice as many episodes"
+            elif self._is_unsettled(sampling):
+                reason = (
+                    "the estimate depends on the number of neighbors by more than chance, and not "
+                    "as at a single kink: rewards or values are sharper than the log shows; "
+                    f"record {MORE * len(log):,} episodes of this policy with "
+                    f"noise={model.radius / 2:g}"
+                )
+            else:
+                mean, spread = float(means[0]), sampling + self._bias(means[0])
+        about = _SMOOTH
+        if self.weights is not None:
+            is_continuous = (model.kinds[model.axes.n_state :] == INTERVAL).any()
+            about = _EITHER_IN_BALL.format(radius=model.radius) if is_continuous else _EITHER
+        return Estimate(
+            MODEL if self.weights is None else DOUBLY_ROBUST, mean, (mean - spread, mean + spread),
+            self.level, self.effective, model.support, len(log),
+            float(log.rewards.sum() / len(log)), (_SAME, _MARKOV, about, _WIDER),
+            reason, log.n_dropped, log.n_dropped_rows,
+        )  # fmt: skip
+
+    def _means(self, counts: Floats, factor: float = 1.0) -> Floats:
+        """Return the estimate for each column of `counts`.
+
+        The regression has `factor` times the usual number of neighbors.
+        """
+        log, model = self.log, self.model
+        values = model.values(counts, factor)
+        own = np.einsum("ic,ic->c", counts, values[0]) / len(log)
+        if self.weights is None:
+            return np.asarray(own)
+        after = np.stack([*values[1:], np.zeros(counts.shape)], axis=1)
+        errors = log.rewards[:, :, None] + after - model.q_values(values, counts, factor)
+        gains = np.where(log.has_step[:, :, None], errors, 0.0)
+        return np.asarray(own + weighted_sums(self.weights, gains, counts))
+
+    def _bias(self, mean: float) -> float:
+        """Return how far a regression may be off, from those on half and twice as many neighbors.
+
+        In d dimensions, a neighborhood of k points has a width proportional to k^(1/d), and so has
+        the bias at a kink: it is c times the change of the estimate, c = 1 / (1 - 2^(-1/d)) for
+        half as many and 1 / (2^(1/d) - 1) for twice as many. The bias of a smooth function falls
+        faster, so that each is an upper bound, and the smaller one is enough.
+        """
+        others = [self._means(self.counts[:, :1], factor)[0] for factor in fitted.WIDTHS]
+        factors = np.abs(1.0 / (1.0 - np.array([self.growth, 1.0 / self.growth])))
+        changes = np.abs(np.array(others) - mean)
+        return float(max(changes.max(), (factors * changes).min()))
+
+    def _is_unsettled(self, spread: float) -> bool:
+        """Return whether the regression's bias is no longer seen from the number of neighbors.
+
+        At a kink, twice as many neighbors change the estimate 2^(1/d) times as much as half as
+        many. If they change it less, and half as many by more than the sampling error `spread`,
+        the neighborhoods are too wide for `_bias`, as over many steps.
+        """
+        one = np.ones((len(self.log), 1))
+        middle, few, many = (self.model.values(one, k)[0].mean() for k in (1.0, *fitted.WIDTHS))
+        return bool(abs(few - middle) > max(spread, SETTLED * self.growth * abs(many - middle)))
+
+    def _reason(self) -> str | None:
+        """Return why the log does not answer, and what to record, or None."""
+        model, effective = self.model, self.effective
+        is_inside = model.inside >= LEAST_INSIDE
+        if model.support < LEAST_SUPPORT:
+            return (
+                f"the log has data near {model.support:.0%} of the policy's steps only: at the "
+                f"others nobody did anything like it; {self._advice(False)}"
+            )
+        if self.weights is None and not is_inside:
+            return (
+                f"{1 - model.inside:.0%} of the policy's steps have logged steps near them, but "
+                "not on all sides, as in a log without noise: it cannot tell what another action "
+                f"would earn; {self._advice(False)}"
+            )
+        if effective >= LEAST_EFFECTIVE:
+            return None
+        by = "near the policy's actions" if self.weights is None else "by their weights"
+        is_known = is_inside and model.effective_samples >= LEAST_EFFECTIVE
+        return (
+            f"{by}, the logged episodes amount to {effective:.1f} of {len(self.log):,}: that many "
+            f"do what the policy does, and an estimate needs {LEAST_EFFECTIVE:g}; "
+            f"{self._advice(is_known)}"
+        )
+
+    def _advice(self, is_known: bool) -> str:
+        """Return what gives an answer: the regression, if it `is_known`, or a log of the policy."""
+        model, n = self.model, max(FEWEST_ADVISED, len(self.log))
+        axes, kinds = model.axes, model.kinds
+        if (kinds == CATEGORICAL).any():  # each category needs data of its own
+            n = max(n, min(MORE * n, fitted.MOST_EPISODES))
+        noise = order = ""
+        # Weights need equal integers, so noise on these does not help.
+        has_noise = model.reach > 0 if self.weights is None else kinds == INTERVAL
+        if has_noise[axes.n_state :].any():
+            noise = f" with noise={model.radius:g}"
+            own = np.array([axis.kind for axis in axes_of(axes.states, axes.actions)])
+            is_given = (own == CATEGORICAL) & (kinds == ORDERED)  # ordered by `ordered=` alone
+            names = [axes.names[i] for i in np.flatnonzero(is_given)]
+            order = f" and ordered={names}" if names else ""
+        instead = "leave out propensity=, or " if is_known and self.weights is not None else ""
+        return f"{instead}record {n:,} or more episodes of this policy{noise}{order}"

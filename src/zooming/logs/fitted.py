@@ -7,16 +7,26 @@ each step is one regression at one point per episode. No point uses its own epis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.kernels.boxes.layout import WIDTH
-from zooming.logs.trajectories import Played, Trajectories
+from zooming.agents.base.agent import Agent
+from zooming.agents.base.problem import LearningProblem
+from zooming.agents.base.rules import as_function, check_action
+from zooming.kernels.boxes.layout import LOW, WIDTH
 from zooming.spaces.flatten import CATEGORICAL, ORDERED
 from zooming.validation import Floats
 
+MOST_EPISODES = 2000  # of a regression; from more, as many are drawn
+MOST_BEYOND = 4.0  # squared Mahalanobis distance from which a regression extrapolates; uniform
+# noise reaches 3
+WIDTHS = (0.5, 2.0)  # factors of the number of neighbors, for the bias: the interval includes it
+RIDGES = (1e-3, 1e-5)  # of slopes and curvatures: for rough targets, and for smooth ones
+SHARE = 0.75  # the number of neighbors is the number of episodes to this power
 LEAST_NEAR = 5  # logged steps within the radius of a point that the log supports
 # Added to the variance of neighbors along each axis, of which 2 deviations are too far: if all
 # neighbors have the same action, one that is more than 1 % of the range away extrapolates.
@@ -24,6 +34,54 @@ SURROUNDED = 2.5e-5
 LEAST_WEIGHT = 1e-6  # of the nearest; smaller ones are made relative to it
 ROWS = 256  # points whose distances are in memory at once
 Indices = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """The complete episodes of a log as arrays. Entries after the end of an episode are 0.
+
+    Attributes
+    ----------
+    states, actions, next_states : array [n, horizon, axes]
+        Points in the environment's units.
+    rewards : array [n, horizon]
+        Rewards.
+    has_step, is_last : array of bool [n, horizon]
+        Whether the episode has this step, and whether no reward follows it.
+    propensities : array [n, horizon] or None
+        Densities of the logged actions.
+    n_dropped, n_dropped_rows : int
+        Episodes with faults, which were left out, and their rows.
+    """
+
+    states: Floats
+    actions: Floats
+    rewards: Floats
+    next_states: Floats
+    has_step: Mask
+    is_last: Mask
+    propensities: Floats | None
+    n_dropped: int
+    n_dropped_rows: int
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    @property
+    def horizon(self) -> int:
+        """Largest number of steps of an episode."""
+        return int(self.rewards.shape[1])
+
+    def are_whole(self) -> bool:
+        """Return whether every episode reaches the horizon or a terminal state."""
+        n_steps = self.has_step.sum(axis=1)
+        return bool(self.is_last[np.arange(len(self)), n_steps - 1].all())
+
+    def part(self, rows: Indices) -> Trajectories:
+        """Return the episodes with these indices."""
+        arrays = {k: v[rows] for k, v in vars(self).items() if isinstance(v, np.ndarray)}
+        return replace(self, **arrays)
 
 
 @dataclass
@@ -46,8 +104,8 @@ class Neighbors:
 
     at: Indices
     away: Floats
-    is_supported: NDArray[np.bool_]
-    is_equal: NDArray[np.bool_]
+    is_supported: Mask
+    is_equal: Mask
     half_step: float = 0.0
 
     def weights(self, k: int) -> Floats:
@@ -144,65 +202,6 @@ def _fit(design: Floats, weights: Floats, targets: Floats, counts: Floats, ridge
     return np.asarray(np.linalg.solve(left, right[..., None])[:, :, 0, 0], np.float64)
 
 
-def find_neighbors(
-    points: Floats, own: Indices, logged: Floats, episodes: Indices, played: Played, k: int,
-    radius: float,
-) -> Neighbors:  # fmt: skip
-    """Find the logged points nearest to given (state, action) points, all in the unit cube.
-
-    Parameters
-    ----------
-    points, logged : array [n, axes], [m, axes]
-        The points, and the logged points.
-    own, episodes : array of int
-        The episode of each point, and of each logged point. No point uses its own episode.
-    played : Played
-        The policy, for its axes.
-    k : int
-        Number of neighbors, at most m - 1.
-    radius : float
-        Distance along each axis at which a logged point supports a point.
-    """
-    is_category = played.kinds == CATEGORICAL
-    deviation = logged.std(axis=0)
-    scale = np.where(deviation > 1e-9, deviation, 1.0)
-    scale[is_category] = 1.0
-    # In the unit cube, the step of an integer axis is 1 / (number of values).
-    steps = (played.reach(radius) + 0.5) / played.axes.table[:, WIDTH]
-    limit = np.where(played.kinds == ORDERED, steps, radius + 1e-9)[~is_category]
-    at, supported, away, equal = [], [], [], []
-    for first in range(0, len(points), ROWS):
-        here, mine = points[first : first + ROWS], own[first : first + ROWS]
-        gap = logged[None] - here[:, None]
-        is_same = (np.abs(gap[:, :, is_category]) < 1e-9).all(axis=2)
-        is_other = mine[:, None] != episodes[None]
-        near = (np.abs(gap[:, :, ~is_category]) <= limit).all(axis=2) & is_same & is_other
-        supported.append(near.sum(axis=1) >= LEAST_NEAR)
-        gap /= scale
-        gap[:, :, is_category] = 0.0
-        square = (gap**2).sum(axis=2) + np.where(is_same, 0.0, 1e6) + np.where(is_other, 0.0, 1e12)
-        nearest = np.argpartition(square, k - 1, axis=1)[:, :k]
-        order = np.argsort(np.take_along_axis(square, nearest, 1), axis=1, kind="stable")
-        nearest = np.take_along_axis(nearest, order, 1)
-        at.append(episodes[nearest])
-        away.append(np.take_along_axis(gap, nearest[:, :, None], 1)[:, :, ~is_category])
-        equal.append(np.take_along_axis(is_same & is_other, nearest, 1))
-    whole = (played.kinds == ORDERED) & (deviation > 1e-9)
-    half_steps = 0.5 / played.axes.table[whole, WIDTH] / scale[whole]
-    return Neighbors(
-        np.concatenate(at), np.concatenate(away), np.concatenate(supported), np.concatenate(equal),
-        float(half_steps.min(initial=np.inf)) if whole.any() else 0.0,
-    )  # fmt: skip
-
-
-MOST_EPISODES = 2000  # of a regression; from more, as many are drawn
-MOST_BEYOND = 4.0  # squared Mahalanobis distance from which a regression extrapolates; uniform
-# noise reaches 3
-WIDTHS = (0.5, 2.0)  # factors of the number of neighbors, for the bias: the interval includes it
-RIDGES = (1e-3, 1e-5)  # of slopes and curvatures: for rough targets, and for smooth ones
-SHARE = 0.75  # the number of neighbors is the number of episodes to this power
-
-
 class FittedModel:
     """Regressions, one per step, on the logged points near the actions of a policy.
 
@@ -210,8 +209,12 @@ class FittedModel:
     ----------
     log : Trajectories
         The episodes.
-    played : Played
+    policy : Agent or function
         The policy.
+    problem : LearningProblem
+        Spaces and horizon.
+    kinds : sequence of str
+        Kinds of the axes.
     radius : float
         Distance, as a share of each axis, within which a logged step supports a point.
 
@@ -226,15 +229,49 @@ class FittedModel:
         steps, of 1 / (sum of squared weights) of the episodes.
     """
 
-    def __init__(self, log: Trajectories, played: Played, radius: float) -> None:
-        self.log, self.played, self.radius = log, played, radius
+    def __init__(
+        self, log: Trajectories, policy: Any, problem: LearningProblem, kinds: Sequence[str],
+        radius: float,
+    ) -> None:  # fmt: skip
+        self.log, self.policy, self.problem, self.axes = log, policy, problem, problem.axes
+        self.kinds = np.array(kinds)
+        is_own = isinstance(policy, Agent) and not policy.is_guided
+        self._act = None if is_own else as_function(policy)
+        # The largest distance that counts as near on each axis, in the environment's units.
+        reach = radius * (self.axes.high - self.axes.low)
+        reach = np.where(self.kinds == ORDERED, np.rint(reach), reach)
+        self.radius, self.reach = radius, np.where(self.kinds == CATEGORICAL, 0.0, reach)
         self.steps = [self._neighbors_of(step) for step in range(log.horizon)]
         self.support, self.inside, self.effective_samples = self._occupancy()
         self.ridge = RIDGES[0]
 
+    # --- the policy ---------------------------------------------------------------------------
+
+    def actions(self, step: int, states: Floats) -> Floats:
+        """Return the policy's action in each state, in the environment's units."""
+        axes, n_state = self.axes, self.axes.n_state
+        found, place = np.unique(states, axis=0, return_inverse=True)
+        if self._act is None:
+            flat = axes.to_unit_cube(found.copy(), 0)
+            flat = np.clip(flat, axes.table[:n_state, LOW], axes.ends[:n_state])
+            steps = np.full(len(flat), step)
+            played = self.policy._greedy(steps, flat, True, [None] * len(flat))
+            actions = axes.from_unit_cube(np.asarray(played, np.float64), n_state)
+        else:
+            actions = np.array([self._action(step, state) for state in found])
+        return np.asarray(actions)[place.reshape(-1)]
+
+    def _action(self, step: int, state: Floats) -> Floats:
+        assert self._act is not None
+        played = self._act(step, self.axes.states.shaped(state), None)
+        flat = check_action(self.problem, step, played, "policy")
+        return np.asarray(self.axes.from_unit_cube(flat, self.axes.n_state))
+
+    # --- points and neighbors -----------------------------------------------------------------
+
     def _width(self, step: int, factor: float = 1.0) -> int:
         """Return the number of neighbors used at a step, times `factor`."""
-        n, least = int(self.log.has_step[:, step].sum()), 2 * len(self.played.axes) + 4
+        n, least = int(self.log.has_step[:, step].sum()), 2 * len(self.axes) + 4
         wanted = max(least, int(np.rint(n**SHARE)))
         return max(2, min(n - 1, max(least, int(factor * min(n - 1, wanted)))))
 
@@ -246,19 +283,18 @@ class FittedModel:
 
     def _points(self, states: Floats, actions: Floats) -> Floats:
         """Return states and actions as points of the unit cube."""
-        played = self.played
-        parts = (
-            played.in_unit_cube(states, 0),
-            played.in_unit_cube(actions, played.axes.n_state),
-        )
-        return np.concatenate(parts, axis=1)
+        axes = self.axes
+        parts = (states.copy(), 0), (actions.copy(), axes.n_state)
+        flat = np.concatenate([axes.to_unit_cube(part, first) for part, first in parts], axis=1)
+        width = np.where(axes.table[:, WIDTH] > 0, axes.table[:, WIDTH], 1.0)
+        return np.asarray((flat - axes.table[:, LOW]) / width)
 
     def _neighbors_of(self, step: int) -> tuple[Indices, Neighbors | None]:
         """Return the episodes whose value at a step is needed, and their neighbors.
 
         The neighbors are None if fewer than 3 episodes have the step.
         """
-        log, played = self.log, self.played
+        log = self.log
         if step == 0:
             own, states = np.arange(len(log)), log.states[:, 0]
         else:
@@ -267,9 +303,48 @@ class FittedModel:
         episodes, logged = self._logged_points(step)
         if len(episodes) < 3 or not len(own):
             return own, None
-        points = self._points(states, played.actions(step, states))
-        k = self._width(step, max(WIDTHS))
-        return own, find_neighbors(points, own, logged, episodes, played, k, self.radius)
+        points = self._points(states, self.actions(step, states))
+        return own, self._find(points, own, logged, episodes, self._width(step, max(WIDTHS)))
+
+    def _find(
+        self, points: Floats, own: Indices, logged: Floats, episodes: Indices, k: int
+    ) -> Neighbors:
+        """Find the k logged points nearest to each (state, action) point, all in the unit cube.
+
+        `own` and `episodes` are the episodes of the points and of the logged points. No point uses
+        its own episode.
+        """
+        is_category, is_integer = self.kinds == CATEGORICAL, self.kinds == ORDERED
+        deviation = logged.std(axis=0)
+        scale = np.where(deviation > 1e-9, deviation, 1.0)
+        scale[is_category] = 1.0
+        # In the unit cube, the step of an integer axis is 1 / (number of values).
+        steps = (self.reach + 0.5) / self.axes.table[:, WIDTH]
+        limit = np.where(is_integer, steps, self.radius + 1e-9)[~is_category]
+        at, supported, away, equal = [], [], [], []
+        for first in range(0, len(points), ROWS):
+            here, mine = points[first : first + ROWS], own[first : first + ROWS]
+            gap = logged[None] - here[:, None]
+            is_same = (np.abs(gap[:, :, is_category]) < 1e-9).all(axis=2)
+            is_other = mine[:, None] != episodes[None]
+            near = (np.abs(gap[:, :, ~is_category]) <= limit).all(axis=2) & is_same & is_other
+            supported.append(near.sum(axis=1) >= LEAST_NEAR)
+            gap /= scale
+            gap[:, :, is_category] = 0.0
+            square = (gap**2).sum(axis=2)
+            square = square + np.where(is_same, 0.0, 1e6) + np.where(is_other, 0.0, 1e12)
+            nearest = np.argpartition(square, k - 1, axis=1)[:, :k]
+            order = np.argsort(np.take_along_axis(square, nearest, 1), axis=1, kind="stable")
+            nearest = np.take_along_axis(nearest, order, 1)
+            at.append(episodes[nearest])
+            away.append(np.take_along_axis(gap, nearest[:, :, None], 1)[:, :, ~is_category])
+            equal.append(np.take_along_axis(is_same & is_other, nearest, 1))
+        whole = is_integer & (deviation > 1e-9)
+        half_steps = 0.5 / self.axes.table[whole, WIDTH] / scale[whole]
+        parts = [np.concatenate(part) for part in (at, away, supported, equal)]
+        return Neighbors(*parts, float(half_steps.min()) if whole.any() else 0.0)
+
+    # --- values -------------------------------------------------------------------------------
 
     def _occupancy(self) -> tuple[float, float, float]:
         """Follow the policy through the log. Return `support`, `inside` and `effective_samples`."""
@@ -347,7 +422,7 @@ class FittedModel:
                 found[own, step] = targets[own]
                 continue
             k = self._width(step, factor)
-            neighbors = find_neighbors(logged, own, logged, own, self.played, k, self.radius)
+            neighbors = self._find(logged, own, logged, own, k)
             found[own, step] = _fill(neighbors.regress(targets, counts, k, self.ridge))
         return found
 
