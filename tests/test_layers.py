@@ -13,7 +13,7 @@ from zooming.methods import METHODS
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 ROOMS = (  # from the ground up; rooms of one floor do not know each other
-    ("errors", "notebook", "progress", "upper", "version"),
+    ("errors", "notebook", "methods", "progress", "version"),
     ("kernels", "theory"),
     ("validation",),
     ("spaces", "bonuses"),
@@ -25,7 +25,6 @@ ROOMS = (  # from the ground up; rooms of one floor do not know each other
     ("plots", "export", "logs"),
     ("desk",),
     ("lab",),
-    ("methods",),
     ("zooming",),
     ("app",),
     ("__main__",),

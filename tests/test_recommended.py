@@ -8,7 +8,7 @@ import pytest
 
 import zooming
 from helpers import AGENTS, box
-from zooming.agents.base.policy import ENOUGH_STARTS
+from zooming.agents.base.agent import ENOUGH_STARTS
 from zooming.agents.planner.planner import Planner
 from zooming.kernels import IS_JIT_DISABLED
 

@@ -14,7 +14,6 @@ from typing import Any as _Any
 
 import gymnasium as _gym
 
-from zooming import methods as _methods  # noqa: F401  gives classes the methods of upper rooms
 from zooming.version import __version__ as __version__
 
 _STUB = _ast.parse(_Path(__file__).with_suffix(".pyi").read_text()).body

@@ -1,24 +1,25 @@
-"""The methods that upper rooms give to classes of lower rooms, in one table. See `upper`."""
+"""Methods of a class whose work is done in an upper room, and where each agent is, in two tables.
+
+A lower room declares such a method, `export = UpperMethod()`, and `METHODS` names its function,
+which is imported when it is first used. So lower rooms import nothing from above, and users find
+`agent.export(...)` where they expect it.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from functools import partial
+from types import MethodType
 from typing import Any
 
-from zooming.agents.files import registry
-from zooming.upper import bind
-
-# Method: the module and the function. The function is imported when the method is first used.
+# Method: the module and the function.
 METHODS = {
-    "LearnedPolicy.export": ("zooming.export.write", "export_policy"),
-    "LearnedPolicy.explain": ("zooming.export.explain", "explain_step"),
-    "LearnedPolicy.show": ("zooming.export.show.policy_page", "show"),
-    "Pauses.value_policy": ("zooming.analysis.evaluate", "value_at_pause"),
+    "Agent.export": ("zooming.export.write", "export_policy"),
+    "Agent.explain": ("zooming.export.explain", "explain_step"),
+    "Agent.show": ("zooming.export.show.policy_page", "show"),
     "Agent._drive": ("zooming.agents.training.drivers", "learn"),
     "Agent.learn_from": ("zooming.logs.learn", "learn_from"),
     "Agent.to_log": ("zooming.logs.record", "to_log"),
+    "Pauses.value_policy": ("zooming.analysis.evaluate", "value_at_pause"),
     "Records.read": ("zooming.logs.noise", "read_records"),
     "QLearner.learn_pac": ("zooming.analysis.pac", "learn_pac"),
     "History.regret": ("zooming.analysis.regret", "regret_of"),
@@ -46,13 +47,15 @@ AGENTS = {
     "NoMovement": "zooming.agents.heuristics",
     "Median": "zooming.agents.heuristics",
 }
-registry.HOMES.update(AGENTS)
 
 
-def _find(module: str, function: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    return found
+class UpperMethod:
+    """A method that an upper room defines: a function whose first argument is the instance."""
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = f"{owner.__name__}.{name}"
 
-for _name, _home in METHODS.items():
-    bind(_name, partial(_find, *_home))
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        module, name = METHODS[self.name]
+        function = getattr(importlib.import_module(module), name)
+        return function if instance is None else MethodType(function, instance)

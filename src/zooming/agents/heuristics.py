@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
-from zooming.agents.base.env_facts import stated_range
 from zooming.agents.base.episodes import Play
+from zooming.agents.base.problem import stated_range
 from zooming.agents.base.status import clipping_text
 from zooming.agents.training.history import RunArrays
 from zooming.errors import ConfigurationError

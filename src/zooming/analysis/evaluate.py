@@ -10,8 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base.agent import Agent
-from zooming.agents.base.env_facts import check_env, horizon_of, name_of, reset, take_step
-from zooming.agents.base.problem import LearningProblem
+from zooming.agents.base.problem import (
+    LearningProblem,
+    check_env,
+    horizon_of,
+    name_of,
+    reset,
+    take_step,
+)
 from zooming.agents.base.rules import as_function, check_action
 from zooming.analysis.intervals import mean_interval
 from zooming.analysis.solve import check_solvable

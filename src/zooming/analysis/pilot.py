@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from zooming.agents.base.env_facts import (
+from zooming.agents.base.problem import (
     check_env,
     horizon_of,
     name_of,

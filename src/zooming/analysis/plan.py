@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.auto.auto import Auto
-from zooming.agents.base.policy import Policy
+from zooming.agents.base.agent import Policy
 from zooming.agents.resolver.grid_policy import MOST_AXES, GridPolicy
 from zooming.agents.resolver.resolver import Resolver, episode_scores
 from zooming.analysis.evaluate import as_policy

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from zooming.envs.starts import Weighted
 from zooming.errors import ConfigurationError
-from zooming.upper import UpperMethod
+from zooming.methods import UpperMethod
 from zooming.validation import Floats, as_floats, check_choice, check_int, count_noun, short_repr
 
 LAWS = ("auto", "pooled", "step")

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 
 from zooming.errors import ConfigurationError
-from zooming.upper import UpperMethod
+from zooming.methods import UpperMethod
 from zooming.validation import Floats
 
 MODES = ("human", "rgb_array", "ansi")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.base.own_policy import own_policy
+from zooming.agents.base.status import own_policy
 from zooming.errors import ConfigurationError
 from zooming.export.evidence import gather, weigh
 from zooming.export.forms import about

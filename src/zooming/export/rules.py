@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import notebook
-from zooming.agents.base.own_policy import warn_untrained
-from zooming.agents.base.policy import check_steps
+from zooming.agents.base.status import warn_untrained
 from zooming.analysis.evaluate import evaluate
 from zooming.analysis.intervals import mean_interval
 from zooming.errors import ConfigurationError
@@ -115,7 +114,7 @@ class RulePolicy:
         The arguments are those of `Agent.predict`.
         """
         axes = self.agent.axes
-        steps, _, is_batch = check_steps(self.agent.problem, observation, state, episode_start)
+        steps, _, is_batch = self.agent.problem.check_steps(observation, state, episode_start)
         states = axes.states.batch(observation, "observation")[0]
         infos = split_info(info, len(steps), is_batch)
         played = np.empty((len(steps), axes.n_action))

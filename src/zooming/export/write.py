@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from zooming.agents.base.own_policy import check_let_go, warn_untrained
+from zooming.agents.base.status import check_let_go, warn_untrained
 from zooming.agents.files.container import write_atomically
 from zooming.agents.resolver.grid_policy import GridPolicy
 from zooming.errors import ConfigurationError

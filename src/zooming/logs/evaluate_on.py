@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from zooming.agents.base.agent import Agent
-from zooming.agents.base.env_facts import check_env
-from zooming.agents.base.problem import LearningProblem
+from zooming.agents.base.problem import LearningProblem, check_env
 from zooming.agents.base.rules import as_function
 from zooming.analysis.intervals import t_quantile
 from zooming.errors import ConfigurationError, TransitionError

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.base.env_facts import check_env, horizon_of, reset, stated_names, take_step
+from zooming.agents.base.problem import check_env, horizon_of, reset, stated_names, take_step
 from zooming.agents.base.rules import Exploration, as_function
 from zooming.agents.base.seeds import derive_seed
 from zooming.agents.training.replay import Transitions, kept_transitions

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from zooming.errors import ConfigurationError
 from zooming.kernels import ATOMS, LOW, WIDTH
 from zooming.kernels.plans.layout import Grid
+from zooming.methods import UpperMethod
 from zooming.partitions.cuts import Cut, View, most_visited
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL
-from zooming.upper import UpperMethod
 from zooming.validation import Floats
 
 

@@ -26,7 +26,7 @@ from zooming.agents.auto.rules import Form, RuleLearner
 from zooming.agents.auto.trend import Trend
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
-from zooming.agents.base.env_facts import stated_range
+from zooming.agents.base.problem import stated_range
 from zooming.agents.base.seeds import seed_of
 from zooming.agents.base.status import Status
 from zooming.agents.files.options import build_agent, fixed_options_of, options_of

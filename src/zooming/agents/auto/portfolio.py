@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from zooming import kernels
 from zooming.agents.auto.choices import Choice
 from zooming.agents.auto.trend import STUCK, Trend, ceiling
-from zooming.agents.base.agent import Agent
-from zooming.agents.base.delegates import Delegate
+from zooming.agents.base.agent import Agent, Delegate
 from zooming.agents.base.episodes import Play
 from zooming.agents.base.status import Status, clipping_text, plus_minus, warn_of_clipping
 from zooming.agents.episode_order import EpisodeOrder

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base import seeds
-from zooming.agents.base.agent import Agent
-from zooming.agents.base.delegates import Delegate
+from zooming.agents.base.agent import Agent, Delegate
 from zooming.agents.base.episodes import Play
 from zooming.agents.planner.planner import Planner
 from zooming.errors import ConfigurationError

@@ -1,276 +1,144 @@
-"""The base class of all agents: how one is made, trained and saved."""
+"""The base class of all agents: how one is made, trained, read and saved."""
 
 from __future__ import annotations
 
 import copy
+import functools
 import os
-from abc import abstractmethod
+import threading
+import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, Unpack, cast
+from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base import episodes
 from zooming.agents.base.episodes import Episode, Play
-from zooming.agents.base.policy import READING, LearnedPolicy, check_steps, reading
-from zooming.agents.base.problem import LearningProblem
-from zooming.agents.base.run_state import RunState
-from zooming.agents.base.seeds import seed_of
-from zooming.agents.base.status import count_clipped
+from zooming.agents.base.problem import LearningProblem, stated_steps
+from zooming.agents.base.seeds import generator_at, seed_of
+from zooming.agents.base.status import Status, count_clipped
 from zooming.agents.files import checkpoints as stored
 from zooming.agents.files import registry
 from zooming.agents.files.options import build_agent, fixed_options_of, options_of
 from zooming.agents.training.history import History
 from zooming.agents.training.replay import Transitions, update_each
 from zooming.agents.warm.warm_start import WarmStartOptions, warm_start
-from zooming.spaces.masks import Feasible, split_info
-from zooming.upper import UpperMethod
-from zooming.validation import as_float, known_options
+from zooming.envs.compiled import find_compiled
+from zooming.envs.starts import FIXED
+from zooming.errors import ConfigurationError
+from zooming.methods import UpperMethod
+from zooming.partitions.view import Partition
+from zooming.spaces.flatten import as_numbers
+from zooming.spaces.masks import Feasible, feasible, has_mask, split_info
+from zooming.validation import Floats, as_float, known_options
+
+# Methods that read what was learned. They wait while another thread changes it.
+READING = ("predict", "value", "q_value", "visits", "partition", "status")
+UNDOUBTED = 20  # episodes before which nothing is doubted
+ENOUGH_STARTS = 20  # equal starts in a row after which no other start is expected
 
 
-class StepLearner(LearnedPolicy):
-    """Base class of `Agent` with the methods that a subclass defines or calls.
+def reading(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method hold the lock of its agent. Reading then changes nothing, in any thread."""
 
-    A subclass defines `act` and `update`. To be saved, it also defines `_state` and `_restore`.
-    Every instance is an `Agent`; the casts below tell mypy so.
+    @functools.wraps(method)
+    def read(self: Any, *arguments: Any, **options: Any) -> Any:
+        self.run.is_asked = True
+        with self.run.lock:
+            return method(self, *arguments, **options)
+
+    return read
+
+
+class RunState:
+    """What a run of `learn` needs beside what was learned: lock, generator, flags; `agent.run`.
+
+    Drivers and readers in other threads share it. `clips`: whether rewards are clipped.
     """
 
-    _n_episodes: int
+    def __init__(self, clips: bool) -> None:
+        # Held while the agent changes or is read. Learning releases it between calls of kernels.
+        self.lock = threading.RLock()
+        self.is_asked = False  # whether a reader may wait for the lock
+        self.learner = 0  # thread that runs learn(), 0 if none does
+        self.latest: Any = None  # the `Pauses` of a running or failed learn()
+        self.stop_flag: threading.Event | None = None  # set by learn_many when it is interrupted
+        self.env_rng: np.random.Generator | None = None  # of the environment; set by learn()
+        self.n_begun = 0  # episodes begun by `Agent.begin`
+        self.open_play: Any = None  # a reference to the `Play` of the last of them
+        self.stored_env: dict[str, Any] | None = None  # from a file, if loaded without env
+        self.clipping = np.array([clips, 0])  # whether to clip rewards, number clipped
+        self.has_warned_of_clipping = False
+        self.was_cut = False  # whether an episode of learn() went on when the horizon ended it
+        # The state in which all episodes began, and their number; 0 if they differ.
+        self.seen_start: tuple[Floats, int] | None = None
 
-    # --- one step at a time -----------------------------------------------------------------------
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without the lock, so that an agent can be copied and pickled."""
+        kept = {name: one for name, one in vars(self).items() if name != "lock"}
+        return {**kept, "open_play": None}
 
-    @abstractmethod
-    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        """Return the action to play while learning.
-
-        Parameters
-        ----------
-        step : int
-            Step of the episode, from 0.
-        observation : Any
-            The observation of the environment.
-        info : dict, optional
-            Info of the observation. `action_mask`, `action_low` and `action_high` in it
-            restrict the action, see `zooming.spaces.masks`.
-        """
-
-    @abstractmethod
-    def update(
-        self,
-        step: int,
-        observation: Any,
-        action: Any,
-        reward: float,
-        next_observation: Any,
-        terminated: bool = False,
-        *,
-        next_info: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Learn from one transition. A TransitionError leaves the agent unchanged.
-
-        Parameters
-        ----------
-        step, observation, action
-            Step of the episode, from 0, the observation, and the action that was played.
-        reward : float
-            The reward of the step.
-        next_observation : Any
-            The observation after the step.
-        terminated : bool, default False
-            Whether the environment ended the episode. The value of the next observation is then 0.
-        next_info : dict, optional
-            Info of the next observation. If it restricts actions, only feasible ones count for the
-            value of the next observation.
-        """
-
-    def _learn_transitions(
-        self, recorded: Transitions, done: NDArray[np.int64] | None = None
-    ) -> None:
-        """Learn from recorded transitions. The result equals calling `update` for each in order.
-
-        If a transition is bad, TransitionError is raised and the ones before it stay learned.
-        done[0] counts the learned transitions. After an interrupt, learning resumes there.
-        """
-        update_each(cast("Agent", self), recorded, done)
-
-    # --- episodes ---------------------------------------------------------------------------------
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.lock = threading.RLock()
 
     @property
-    def n_episodes(self) -> int:
-        """Number of episodes begun. The agent counts an episode at its update of step 0.
+    def env_generator(self) -> dict[str, Any] | None:
+        """State of the environment's generator before the next episode, None before learn()."""
+        return None if self.env_rng is None else dict(self.env_rng.bit_generator.state)
 
-        In an agent class of your own, learn() counts the episodes. If an interrupt stops an episode
-        at a split, the next learn() continues that episode, and it counts when it is finished.
-        """
-        return self._n_episodes
+    @env_generator.setter
+    def env_generator(self, state: dict[str, Any] | None) -> None:
+        self.env_rng = None if state is None else generator_at(state)
 
-    def _take_n_episodes(self, n: int) -> None:
-        """Set the number of episodes, given by learn() or a file.
+    def free_env(self, env: Any) -> Any:
+        """Return the environment to play on, or a copy of it while another thread learns on it."""
+        is_free = env is None or self.learner in (0, threading.get_ident())
+        return env if is_free else copy.deepcopy(env)
 
-        Agents that count their episodes themselves ignore it.
-        """
-        self._n_episodes = n
-
-    # --- many episodes at once, see `episodes` ----------------------------------------------------
-
-    interleaves = True  # whether several episodes may be open at a time
-    sees_outcomes = False  # whether `update` wants the info of each step
-
-    def prepare_play(self) -> None:
-        """Do what is due before an episode begins, such as a plan. It may take long."""
-
-    def draw_play(self, play: Play) -> dict[str, Any]:
-        """Return how an episode with the seed of `play` is played, as JSON values."""
-        return {}
-
-    def count_play(self, play: Play) -> None:
-        """Count an episode that begins."""
-
-    def act_play(
-        self, play: Play, step: int, observation: Any, info: Mapping[str, Any] | None
-    ) -> Any:
-        """Return the action for a step of an episode. It must not change what was learned."""
-        return self.act(step, observation, **({"info": info} if info else {}))
-
-    def update_play(
-        self, play: Play, transition: tuple[Any, ...], masks: Mapping[str, Any]
-    ) -> None:
-        """Learn from a step of an episode. The arguments are those of `update`."""
-        self.update_and_count(transition, masks)
-
-    def update_and_count(self, transition: tuple[Any, ...], masks: Mapping[str, Any]) -> None:
-        """Call `update`, and count the episode at step 0 if a class of a user's own does not."""
-        n_before = self.n_episodes
-        self.update(*transition, **masks)
-        if transition[0] == 0 and self.n_episodes == n_before:
-            self._take_n_episodes(n_before + 1)
-
-    def end_play(self, play: Play, total: float) -> None:
-        """Count the return of an episode that has ended."""
-
-    def explore_many(
-        self,
-        steps: NDArray[np.int64],
-        states: NDArray[np.float64],
-        allowed: Sequence[Feasible | None],
-    ) -> NDArray[np.float64]:
-        """Return one flat action to learn from per (step, state). Nothing changes."""
-        return self._greedy(steps, states, False, allowed)
-
-    def drop_paused(self) -> None:
-        """Drop an episode that was paused to cover a ball of a metric."""
-        return  # most agents have none
-
-    # --- inputs -----------------------------------------------------------------------------------
-
-    def checked_state(self, step: int, observation: Any) -> NDArray[np.float64]:
-        """Return the observation as a float64 vector in its bounds. Rounding errors are clipped.
-
-        Parameters
-        ----------
-        step : int
-            Step of the episode, from 0.
-        observation : Any
-            An observation of the environment.
-
-        Raises
-        ------
-        TransitionError
-            If the observation is not a state of the environment, or `step` is outside the episode.
-        """
-        problem = self.problem
-        step = problem.check_step(step)
-        return problem.check_point(step, problem.flat_state(step, observation), 0)
-
-    def checked_transition(
-        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
-        """Return (state, action, reward, next state), each validated like `checked_state`.
-
-        With `rewards="clip"`, a reward outside the range is clipped and counted.
-
-        Parameters
-        ----------
-        step, observation, action, reward, next_observation
-            The transition, as `update` takes it.
-
-        Raises
-        ------
-        TransitionError
-            If a value is invalid.
-        """
-        checked = self.problem.check_transition(step, observation, action, reward, next_observation)
-        if checked[2] != as_float(reward):
-            count_clipped(cast("Agent", self))
-        return checked
-
-    @property
-    def n_clipped(self) -> int:
-        """Number of rewards that were clipped; 0 with `rewards="refuse"`."""
-        return int(self.run.clipping[1])
-
-    # --- files ------------------------------------------------------------------------------------
-
-    def get_params(self) -> dict[str, Any]:
-        """Return the keyword arguments that rebuild this agent, its seed included.
-
-        `type(agent)(env, **agent.get_params())` is an equal agent that has learned nothing. The
-        arguments of a class of your own are read from the attributes of the same names.
-
-        Returns
-        -------
-        dict
-            The value of each argument but `env`.
-
-        Examples
-        --------
-        >>> import gymnasium as gym, zooming
-        >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), bonus=0.5, seed=7)
-        >>> params = agent.get_params()
-        >>> params["bonus"], params["horizon"], params["seed"]
-        (Scaled(c=0.5), 5, 7)
-        """
-        return options_of(self)
-
-    def _options(self) -> dict[str, Any]:
-        """Return the keyword arguments that rebuild this agent, as JSON values."""
-        return self._to_json(self.get_params())
-
-    def _fixed_options(self) -> dict[str, Any]:
-        """Return the options that the class of this agent sets itself, as JSON values."""
-        return self._to_json(fixed_options_of(self))
-
-    def _known_options(self) -> dict[str, Any]:
-        """Return the options of zooming's own classes that this agent has."""
-        return {**self.problem.options, "seed": self.seed}
-
-    def _to_json(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return some options of this agent as JSON values."""
-        return options
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return what was learned as JSON values and arrays."""
-        raise NotImplementedError
-
-    _state.is_missing = True  # type: ignore[attr-defined]  # a class that defines it can be saved
-
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Restore what `_state` returned; raise ValueError or KeyError if it is invalid."""
-        raise NotImplementedError
-
-    @classmethod
-    def _from_options(
-        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
-    ) -> Self:
-        """Return a new agent with those of the options that its constructor accepts.
-
-        `_restore` then restores what was learned.
-        """
-        return build_agent(cls, env, options)
+    def see_start(self, state: Floats) -> None:
+        """Remember the start of an episode, as long as all were equal."""
+        if self.seen_start is None:
+            self.seen_start = state, 1
+        elif self.seen_start[1]:
+            is_same = np.array_equal(self.seen_start[0], state)
+            self.seen_start = self.seen_start[0], self.seen_start[1] + 1 if is_same else 0
 
 
-class Agent(StepLearner):
+class Policy:
+    """The learned policy of an agent, which keeps its own `step`; see `Agent.policy`.
+
+    It plays what `agent.predict` recommends at the time of the call. A batch of observations is
+    played, too, if all environments are at the same step.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent, self.step = agent, 0
+
+    def __call__(self, observation: Any, *, info: Any = None) -> Any:
+        """Return the action for an observation; `info` is that of `Agent.predict`."""
+        agent = self.agent
+        if self.step >= agent.horizon:
+            raise ConfigurationError(
+                f"{agent.env_name}: all {agent.horizon} steps of an episode have been played; call "
+                "policy.reset() at the start of each episode"
+            )
+        n_states = len(agent.axes.flat_states(observation)[0])
+        action, _ = agent.predict(observation, np.full(n_states, self.step), info=info)
+        self.step += 1
+        return action
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        self.step = 0
+
+    def __repr__(self) -> str:
+        return f"Policy({self.agent.env_name}, step={self.step} of {self.agent.horizon})"
+
+
+class Agent(ABC):
     """Base class of all agents: learns a policy for episodes of `horizon` steps.
 
     Steps are counted from 0. An axis is named `state[0]`, `action["gear"]`, ...; the name of a
@@ -325,6 +193,13 @@ class Agent(StepLearner):
     (3.89, array([0.5]))
     """
 
+    interpolates = False  # whether the policy's action varies within a ball
+    interleaves = True  # whether several episodes may be open at a time
+    sees_outcomes = False  # whether `update` wants the info of each step
+    guide: Any = None  # the `Guide` of a warm start
+    _is_stepless = False  # whether the last call of `predict` was without a step
+    _has_warned_of_step = False
+
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         registry.register(cls)
@@ -362,7 +237,6 @@ class Agent(StepLearner):
         self.seed = seed_of(seed)
         self.env = env
         self._n_episodes = 0
-        self.guide: Any = None  # the `Guide` of warm_start()
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -424,13 +298,9 @@ class Agent(StepLearner):
         (True, True)
         """
         history: History = self._drive(
-            episodes,
-            env=env,
-            progress_bar=progress_bar,
-            driver=driver,
-            checkpoints=checkpoints,
+            episodes, env=env, progress_bar=progress_bar, driver=driver, checkpoints=checkpoints,
             callback=callback,
-        )
+        )  # fmt: skip
         return history
 
     _drive = UpperMethod()
@@ -493,7 +363,7 @@ class Agent(StepLearner):
         """
         if self.is_guided and self.guide.ledger.plays_rule():
             return self.guide.predict(observations, steps, info=info)[0]
-        given, states, is_batch = check_steps(self.problem, observations, steps, None)
+        given, states, is_batch = self.problem.check_steps(observations, steps)
         infos = split_info(info, len(states), is_batch)
         allowed = [
             None if one is None else self._feasible(step, one)
@@ -534,6 +404,529 @@ class Agent(StepLearner):
 
     learn_from = UpperMethod()
     to_log = UpperMethod()
+    export = UpperMethod()
+    explain = UpperMethod()
+    show = UpperMethod()
+
+    # --- one step at a time -----------------------------------------------------------------------
+
+    @abstractmethod
+    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+        """Return the action to play while learning.
+
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+        observation : Any
+            The observation of the environment.
+        info : dict, optional
+            Info of the observation. `action_mask`, `action_low` and `action_high` in it
+            restrict the action, see `zooming.spaces.masks`.
+        """
+
+    @abstractmethod
+    def update(
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool = False,
+        *,
+        next_info: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Learn from one transition. A TransitionError leaves the agent unchanged.
+
+        Parameters
+        ----------
+        step, observation, action
+            Step of the episode, from 0, the observation, and the action that was played.
+        reward : float
+            The reward of the step.
+        next_observation : Any
+            The observation after the step.
+        terminated : bool, default False
+            Whether the environment ended the episode. The value of the next observation is then 0.
+        next_info : dict, optional
+            Info of the next observation. If it restricts actions, only feasible ones count for the
+            value of the next observation.
+        """
+
+    def _learn_transitions(
+        self, recorded: Transitions, done: NDArray[np.int64] | None = None
+    ) -> None:
+        """Learn from recorded transitions, as if `update` were called for each in order.
+
+        done[0] counts the learned ones: after an error or an interrupt, learning resumes there.
+        """
+        update_each(self, recorded, done)
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes begun. The agent counts an episode at its update of step 0.
+
+        In an agent class of your own, learn() counts the episodes. If an interrupt stops an episode
+        at a split, the next learn() continues that episode, and it counts when it is finished.
+        """
+        return self._n_episodes
+
+    def _take_n_episodes(self, n: int) -> None:
+        """Set the number of episodes. Agents that count their episodes themselves ignore it."""
+        self._n_episodes = n
+
+    # --- many episodes at once, see `episodes` ----------------------------------------------------
+
+    def prepare_play(self) -> None:
+        """Do what is due before an episode begins, such as a plan. It may take long."""
+        return  # most agents plan nothing
+
+    def draw_play(self, play: Play) -> dict[str, Any]:
+        """Return how an episode with the seed of `play` is played, as JSON values."""
+        return {}
+
+    def count_play(self, play: Play) -> None:
+        """Count an episode that begins."""
+        return  # most agents count at the first update
+
+    def act_play(
+        self, play: Play, step: int, observation: Any, info: Mapping[str, Any] | None
+    ) -> Any:
+        """Return the action for a step of an episode. It must not change what was learned."""
+        return self.act(step, observation, **({"info": info} if info else {}))
+
+    def update_play(
+        self, play: Play, transition: tuple[Any, ...], masks: Mapping[str, Any]
+    ) -> None:
+        """Learn from a step of an episode. The arguments are those of `update`."""
+        self.update_and_count(transition, masks)
+
+    def update_and_count(self, transition: tuple[Any, ...], masks: Mapping[str, Any]) -> None:
+        """Call `update`, and count the episode at step 0 if a class of a user's own does not."""
+        n_before = self.n_episodes
+        self.update(*transition, **masks)
+        if transition[0] == 0 and self.n_episodes == n_before:
+            self._take_n_episodes(n_before + 1)
+
+    def end_play(self, play: Play, total: float) -> None:
+        """Count the return of an episode that has ended."""
+        return  # most agents learn from steps alone
+
+    def explore_many(
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        allowed: Sequence[Feasible | None],
+    ) -> Floats:
+        """Return one flat action to learn from per (step, state). Nothing changes."""
+        return self._greedy(steps, states, False, allowed)
+
+    def drop_paused(self) -> None:
+        """Drop an episode that was paused to cover a ball of a metric."""
+        return  # most agents have none
+
+    # --- inputs -----------------------------------------------------------------------------------
+
+    def checked_state(self, step: int, observation: Any) -> Floats:
+        """Return the observation as a float64 vector in its bounds. Rounding errors are clipped.
+
+        Raise TransitionError if it is not a state of the environment, or `step` is outside the
+        episode. For agents of your own.
+        """
+        problem = self.problem
+        step = problem.check_step(step)
+        return problem.check_point(step, problem.flat_state(step, observation), 0)
+
+    def checked_transition(
+        self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
+    ) -> tuple[Floats, Floats, float, Floats]:
+        """Return (state, action, reward, next state), each validated like `checked_state`.
+
+        With `rewards="clip"`, a reward outside the range is clipped and counted. Raise
+        TransitionError if a value is invalid. For agents of your own.
+        """
+        checked = self.problem.check_transition(step, observation, action, reward, next_observation)
+        if checked[2] != as_float(reward):
+            count_clipped(self)
+        return checked
+
+    @property
+    def n_clipped(self) -> int:
+        """Number of rewards that were clipped; 0 with `rewards="refuse"`."""
+        return int(self.run.clipping[1])
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def get_params(self) -> dict[str, Any]:
+        """Return the keyword arguments that rebuild this agent, its seed included.
+
+        `type(agent)(env, **agent.get_params())` is an equal agent that has learned nothing. The
+        arguments of a class of your own are read from the attributes of the same names.
+
+        Returns
+        -------
+        dict
+            The value of each argument but `env`.
+
+        Examples
+        --------
+        >>> import gymnasium as gym, zooming
+        >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), bonus=0.5, seed=7)
+        >>> params = agent.get_params()
+        >>> params["bonus"], params["horizon"], params["seed"]
+        (Scaled(c=0.5), 5, 7)
+        """
+        return options_of(self)
+
+    def _options(self) -> dict[str, Any]:
+        """Return the keyword arguments that rebuild this agent, as JSON values."""
+        return self._to_json(self.get_params())
+
+    def _fixed_options(self) -> dict[str, Any]:
+        """Return the options that the class of this agent sets itself, as JSON values."""
+        return self._to_json(fixed_options_of(self))
+
+    def _known_options(self) -> dict[str, Any]:
+        """Return the options of zooming's own classes that this agent has."""
+        return {**self.problem.options, "seed": self.seed}
+
+    def _to_json(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return some options of this agent as JSON values."""
+        return options
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return what was learned as JSON values and arrays."""
+        raise NotImplementedError
+
+    _state.is_missing = True  # type: ignore[attr-defined]  # a class that defines it can be saved
+
+    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Restore what `_state` returned; raise ValueError or KeyError if it is invalid."""
+        raise NotImplementedError
+
+    @classmethod
+    def _from_options(
+        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Self:
+        """Return a new agent with those of the options that its constructor accepts."""
+        return build_agent(cls, env, options)
+
+    # --- the policy -------------------------------------------------------------------------------
+
+    @property
+    def is_guided(self) -> bool:
+        """Whether the rule of a warm start is still in use."""
+        return self.guide is not None and bool(self.guide.is_open)
+
+    @known_options
+    @reading
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+        *,
+        info: Any = None,
+    ) -> tuple[Any, NDArray[np.int64]]:
+        """Play one step: return the greedy action, and the step to give as `state` next time.
+
+        The policy depends on the step, which is `state`. Without `state` it is 0, so a loop that
+        leaves it out plays the first step for ever; `agent.policy()` keeps the step for such a
+        loop. The signature is that of Stable-Baselines3. Learning is not affected.
+
+        `predict` warns once of two calls in a row without `state` (and `episode_start`), if the
+        second observation cannot be a start: if the environment states one start state, or if 20
+        or more episodes that `learn` played in Python all began in the same state, and it is not
+        that one. Nothing is said where starts are random or unknown.
+
+        After a warm start, the action is that of the rule until the rule is let go, see
+        `Agent.warm_start`. Gymnasium's vector environments must use `AutoresetMode.SAME_STEP`.
+
+        Parameters
+        ----------
+        observation : Any
+            One observation, or a batch of them.
+        state : int or array of int, optional
+            Step of each environment, from 0. By default 0.
+        episode_start : bool or array of bool, optional
+            Where true, the step is reset to 0.
+        deterministic : bool, default True
+            If false, draw the action uniformly from the best ball.
+        info : dict or sequence of dicts, optional
+            Info of the observation. If it restricts actions, a feasible one is played. For a
+            batch, one dict per environment, or the dict of arrays of a vector environment.
+
+        Returns
+        -------
+        action : Any
+            The action, or a batch of actions.
+        state : array of int
+            The next step of each environment.
+        """
+        if self.is_guided:
+            found: tuple[Any, NDArray[np.int64]] = self.guide.predict(
+                observation, state, episode_start, deterministic, info=info
+            )
+            return found
+        steps, states, is_batch = self.problem.check_steps(observation, state, episode_start)
+        self._watch_step(states, state is not None or episode_start is not None)
+        infos = split_info(info, len(states), is_batch)
+        allowed = [
+            self._feasible(step, one) for step, one in zip(steps.tolist(), infos, strict=True)
+        ]
+        actions = self._greedy(steps, states, deterministic, allowed)
+        return self.axes.shaped_action(actions if is_batch else actions[0]), steps + 1
+
+    def policy(self) -> Policy:
+        """Return a function that plays the learned policy and keeps the step.
+
+        Returns
+        -------
+        Policy
+            `policy(observation)` returns an action, `policy.reset()` begins an episode.
+
+        Examples
+        --------
+        >>> import gymnasium as gym, zooming
+        >>> env = gym.make("zooming/Oil-v0")
+        >>> agent = zooming.AdaptiveQ(env, seed=0)
+        >>> history, policy = agent.learn(2000), agent.policy()
+        >>> for episode in range(3):
+        ...     observation, info = env.reset(seed=episode)
+        ...     policy.reset()
+        ...     is_over = False
+        ...     while not is_over:
+        ...         action = policy(observation)
+        ...         observation, reward, terminated, truncated, info = env.step(action)
+        ...         is_over = terminated or truncated
+        >>> policy.step
+        5
+        """
+        return Policy(self)
+
+    def _only_start(self) -> Floats | None:
+        """Return the flat state in which every episode begins, or None if that is not known."""
+        compiled = None if self.env is None else find_compiled(self.env)
+        if compiled is not None and compiled.start_kind == FIXED:
+            states, _ = self.axes.flat_states(compiled.observations(compiled.start_law.states))
+            return states[0]
+        if compiled is not None:
+            return None
+        state, n_seen = self.run.seen_start or (None, 0)
+        return state if n_seen >= ENOUGH_STARTS else None
+
+    def _watch_step(self, states: Floats, has_step: bool) -> None:
+        """Warn once if a loop seems to leave out the step, see `predict`."""
+        was_stepless, self._is_stepless = self._is_stepless, not has_step
+        is_loop = not has_step and was_stepless and len(states) == 1
+        if not is_loop or self._has_warned_of_step or self.horizon == 1:
+            return
+        start = self._only_start()
+        if start is None or (states == start).all():
+            return
+        self._has_warned_of_step = True
+        warnings.warn(
+            f"{self.env_name}: predict was called again without `state`, so it played step 0, but "
+            "no episode begins with this observation. For a loop, use policy = agent.policy(), "
+            "policy.reset() and policy(observation), or give predict the `state` that it "
+            "returned. If step 0 is meant, give state=0",
+            UserWarning,
+            stacklevel=5,  # two decorators lie between
+        )
+
+    def greedy(self, step: int, state: Floats) -> Any:
+        """Return the flat action of the learned policy, without learning and without random draws.
+
+        Parameters
+        ----------
+        step : int
+            Step of the episode, from 0.
+        state : array
+            A vector from `checked_state`.
+
+        Returns
+        -------
+        array
+            The action in the form that `checked_transition` returns, between `axes.action_ends`.
+        """
+        if type(self)._greedy is Agent._greedy:
+            raise NotImplementedError(
+                f"{type(self).__name__} does not say what its policy plays: define greedy(self, "
+                "step, state)"
+            )
+        return self._greedy(
+            np.array([self.problem.check_step(step)]), state.reshape(1, -1), True, [None]
+        )[0]
+
+    def _greedy(
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
+    ) -> Floats:
+        """Return one flat action per (step, state), each among the `allowed` ones; None: any."""
+        actions = np.empty((len(steps), self.axes.n_action))
+        for k, step in enumerate(steps.tolist()):
+            action = as_numbers(
+                self.greedy(step, self.problem.check_point(step, states[k], 0)), "greedy's action"
+            )
+            if action.shape != actions[k].shape:
+                raise ConfigurationError(
+                    f"greedy gave an action of shape {action.shape}; give the flat vector of "
+                    f"{self.axes.n_action} numbers that checked_transition gives"
+                )
+            actions[k] = self._nearest(action, allowed[k])
+        return actions
+
+    def nearest_feasible(self, step: int, action: Any, info: Mapping[str, Any] | None) -> Floats:
+        """Return the flat action nearest to the flat `action` among those that `info` allows."""
+        return self._nearest(as_numbers(action, "action"), self._feasible(step, info))
+
+    def _feasible(self, step: int, info: Mapping[str, Any] | None) -> Feasible | None:
+        return (
+            feasible(self.axes, info, f"{self.env_name}, step {step}")
+            if info and has_mask(info)
+            else None
+        )
+
+    def _nearest(self, action: Floats, allowed: Feasible | None) -> Floats:
+        """Return the flat action nearest to `action` among the allowed ones."""
+        if allowed is None:
+            return action
+        n_state = self.axes.n_state
+        return self.axes.to_unit_cube(
+            allowed.nearest(self.axes.from_unit_cube(action, n_state)), n_state
+        )
+
+    def q_value(self, step: int, observation: Any, action: Any) -> float:
+        """Return Q(observation, action), the optimistic estimate of the ball with this pair.
+
+        Parameters
+        ----------
+        step, observation, action
+            Step of the episode, from 0, and the pair, in the units of the environment.
+        """
+        raise self._no_estimate()
+
+    def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
+        """Return V(observation): the largest Q of the relevant balls, at most the largest return.
+
+        Parameters
+        ----------
+        step, observation
+            Step of the episode, from 0, and the observation, in the units of the environment.
+        info : dict, optional
+            Info of the observation. Balls without a feasible action are ignored.
+        """
+        raise self._no_estimate()
+
+    def visits(self, step: int, observation: Any, action: Any) -> int:
+        """Return n(B) of the ball with this pair. The visits of its ancestors are included.
+
+        The arguments are those of `q_value`.
+        """
+        raise self._no_estimate()
+
+    def partition(self, step: int) -> Partition:
+        """Return the active balls of a step as arrays."""
+        raise self._no_estimate()
+
+    @property
+    def n_balls(self) -> int:
+        """Number of active balls, summed over all steps; `counted` names them.
+
+        A `Planner` counts the cells of its grid. A portfolio, such as `Auto`, counts those of the
+        agent that played last.
+        """
+        return 0
+
+    @property
+    def counted(self) -> str:
+        """What `n_balls` counts, in words: balls, or cells."""
+        return "balls"
+
+    def _no_estimate(self) -> ConfigurationError:
+        return ConfigurationError(
+            f"{type(self).__name__} is a heuristic: it keeps no balls and no estimates. AdaptiveQ "
+            "and NetQ do."
+        )
+
+    # --- for notebooks and status -----------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the learned data in bytes."""
+        return 0
+
+    def _repr_html_(self) -> str:
+        return str(self.status()._repr_html_())
+
+    def _should_earn(self) -> tuple[float, float] | None:
+        """Return (mean return that the policy should earn, standard error); None if unknown."""
+        return None
+
+    def _warnings(self) -> list[str]:
+        """Return one sentence per suspected problem, for `status()`."""
+        return self._doubt_short_horizon()
+
+    def _doubt_short_horizon(self) -> list[str]:
+        """Return a sentence if the horizon cut off episodes that the environment would go on with.
+
+        Nothing is doubted if the environment states no larger number of steps, or always ends
+        before the horizon.
+        """
+        stated = None if self.env is None else stated_steps(self.env)
+        is_short = stated is not None and stated > self.horizon and self.run.was_cut
+        if stated is None or not is_short or self.n_episodes < UNDOUBTED:
+            return []
+        return [
+            f"episodes went on when horizon={self.horizon} ended them, and "
+            f"{self.env_name} states up to {stated:,} steps: what comes later is not "
+            "learned; if it matters, leave out horizon="
+        ]
+
+    @reading
+    def status(self) -> Status:
+        """Return what the agent has learned so far, in numbers; `print` shows it readably.
+
+        Returns
+        -------
+        Status
+            A dictionary, which a notebook shows as a table. "episodes": number so far. "horizon":
+            steps of an episode. "balls" (of a `Planner` "cells") and "bytes": number and memory.
+            What else the agent can tell. "rewards clipped", if any were. "rule":
+            `agent.guide.status()` of a warm start. "warnings": what seems wrong.
+
+        Examples
+        --------
+        >>> import gymnasium as gym, zooming
+        >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+        >>> history = agent.learn(100)
+        >>> print(agent.status())
+        episodes: 100
+        horizon: 5
+        balls: 65
+        bytes: 4,032
+        bonus: Scaled(c=0.1)
+        warnings: none
+        """
+        return Status({
+            "episodes": self.n_episodes,
+            "horizon": self.horizon,
+            **({self.counted: self.n_balls} if self.n_balls else {}),
+            "bytes": self.nbytes,
+            **self._status(),
+            **({"rewards clipped": self.n_clipped} if self.n_clipped else {}),
+            **({} if self.guide is None else {"rule": self.guide.status()}),
+            "warnings": self._warnings(),
+        })  # fmt: skip
+
+    def _status(self) -> dict[str, Any]:
+        """Return the entries of `status()` that only this kind of agent has."""
+        return {}
 
     # --- files ------------------------------------------------------------------------------------
 
@@ -563,16 +956,47 @@ class Agent(StepLearner):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None) -> Self:
-        """Load an agent of this class from a file.
+        """Load an agent of this class, which may be your own, from a file of `save`.
 
-        `zooming.load` does the same for zooming's own classes. Use this method for a class of your
-        own, which `zooming.load` does not know.
-
-        Parameters
-        ----------
-        path : str or PathLike
-            A file written by `save`.
-        env : gymnasium.Env, optional
-            The environment to continue on, see `zooming.load`.
+        `zooming.load` does the same for zooming's own classes, and describes `env`.
         """
         return stored.load_as(cls, path, env)
+
+
+class Delegate(Agent):
+    """Base class of agents that take policy, Q and balls from another agent, `recommended`."""
+
+    @property
+    @abstractmethod
+    def recommended(self) -> Agent:
+        """The agent whose policy `predict` plays."""
+
+    @property
+    def interpolates(self) -> bool:  # type: ignore[override]
+        """Whether the recommended policy's action varies within a ball."""
+        return self.recommended.interpolates
+
+    def _greedy(
+        self,
+        steps: NDArray[np.int64],
+        states: Floats,
+        deterministic: bool,
+        allowed: Sequence[Feasible | None],
+    ) -> Floats:
+        return self.recommended._greedy(steps, states, deterministic, allowed)
+
+    def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
+        """Return V(x) of the recommended agent."""
+        return self.recommended.value(step, observation, info=info)
+
+    def q_value(self, step: int, observation: Any, action: Any) -> float:
+        """Return Q of the recommended agent."""
+        return self.recommended.q_value(step, observation, action)
+
+    def visits(self, step: int, observation: Any, action: Any) -> int:
+        """Return the visits of the recommended agent's ball or cell."""
+        return self.recommended.visits(step, observation, action)
+
+    def partition(self, step: int) -> Partition:
+        """Return the balls or cells of the recommended agent."""
+        return self.recommended.partition(step)

@@ -1,26 +1,35 @@
-"""Axes, horizon and reward range of an agent's problem, with validation of all inputs."""
+"""What an agent learns: facts of its environment, axes, horizon, reward range, checks of inputs."""
 
 from __future__ import annotations
 
+import copy
 import numbers
 import operator
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
+from gymnasium.wrappers import NormalizeReward
 from numpy.typing import NDArray
 
-from zooming.agents.base.env_facts import check_env, horizon_of, name_of, stated_names, stated_range
-from zooming.errors import TransitionError, ZoomingError
+from zooming.agents.files.env import StoredEnv
+from zooming.envs.compiled import CompiledEnv
+from zooming.envs.gymnasium_parts import time_limits
+from zooming.errors import ConfigurationError, TransitionError, ZoomingError
 from zooming.kernels import LOW
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL
 from zooming.validation import (
     ANY_REWARD,
+    Floats,
     as_float,
     check_choice,
+    check_int,
     check_range,
     clip_rounding,
+    count_own_frames,
     short_repr,
 )
 
@@ -105,9 +114,35 @@ class LearningProblem:
             )
         return whole
 
+    def check_steps(
+        self, observation: Any, state: Any, episode_start: Any = None
+    ) -> tuple[NDArray[np.int64], Floats, bool]:
+        """Return (steps, flat states, whether they are a batch) from the arguments of `predict`.
+
+        Raise TransitionError or ConfigurationError if an argument does not fit the problem, or if
+        the arguments do not fit each other.
+        """
+        try:
+            states, is_batch = self.axes.flat_states(observation)
+        except ZoomingError as error:
+            given = [0] if state is None else np.ravel(np.asarray(state, object))
+            where = ", ".join(str(step) for step in given)
+            raise type(error)(f"{self.env_name}, step {where}: {error}") from error
+        steps = _as_steps(state, len(states))
+        if episode_start is not None:
+            starts = np.asarray(episode_start, bool).reshape(-1)
+            if len(starts) not in (1, len(steps)):
+                raise ConfigurationError(
+                    f"episode_start has {len(starts)} entries for {len(steps)} environments"
+                )
+            steps[np.broadcast_to(starts, steps.shape)] = 0
+        for step in steps.tolist():
+            self.check_step(step, is_batch)
+        return steps, states, is_batch
+
     def check_transition(
         self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]:
+    ) -> tuple[Floats, Floats, float, Floats]:
         """Return (state, action, reward, next state), validated and flat.
 
         The reward is clipped if the agent clips.
@@ -119,9 +154,7 @@ class LearningProblem:
         after = self.flat_state(step, next_observation, "next ")
         return state, played, reward, self.check_point(step, after, 0, "next ")
 
-    def check_point(
-        self, step: int, point: NDArray[np.float64], first_axis: int, what: str = ""
-    ) -> NDArray[np.float64]:
+    def check_point(self, step: int, point: Floats, first_axis: int, what: str = "") -> Floats:
         """Return a flat point with rounding errors clipped.
 
         Raise TransitionError if the point is outside the space.
@@ -134,14 +167,14 @@ class LearningProblem:
             )
         return point
 
-    def flat_state(self, step: int, observation: Any, what: str = "") -> NDArray[np.float64]:
+    def flat_state(self, step: int, observation: Any, what: str = "") -> Floats:
         """Return `Axes.flat_state(observation)`. Errors name the environment and the step."""
         try:
             return self.axes.flat_state(observation)
         except ZoomingError as error:
             raise type(error)(f"{self.env_name}, step {step}: {what}{error}") from error
 
-    def flat_action(self, step: int, action: Any) -> NDArray[np.float64]:
+    def flat_action(self, step: int, action: Any) -> Floats:
         """Return `Axes.flat_action(action)`. Errors name the environment and the step."""
         try:
             return self.axes.flat_action(action)
@@ -213,9 +246,9 @@ class LearningProblem:
         self,
         step: int,
         i: int,
-        state: NDArray[np.float64],
-        action: NDArray[np.float64] | None = None,
-        next_state: NDArray[np.float64] | None = None,
+        state: Floats,
+        action: Floats | None = None,
+        next_state: Floats | None = None,
     ) -> TransitionError:
         """Return the error for coordinate i of the flat vector (state, action, next state)."""
         axes, n_state = self.axes, self.axes.n_state
@@ -228,3 +261,164 @@ class LearningProblem:
         assert next_state is not None
         i -= len(axes)
         return self.bad_coordinate(step, i, float(axes.from_unit_cube(next_state, 0)[i]), "next ")
+
+
+def _as_steps(state: Any, n_states: int) -> NDArray[np.int64]:
+    """Return one step for each of `n_states` observations; None means step 0."""
+    wrong = ConfigurationError(f"state must hold one integer step per environment, got {state!r}")
+    try:
+        steps = np.zeros(n_states, np.int64) if state is None else np.array(state).reshape(-1)
+    except ValueError as error:
+        raise wrong from error
+    if not np.issubdtype(steps.dtype, np.integer):
+        raise wrong
+    if len(steps) != n_states:
+        raise ConfigurationError(
+            f"state has {len(steps)} entries for {n_states} observations; give one step "
+            "per environment"
+        )
+    return steps.astype(np.int64)
+
+
+# --- what an environment says of itself -----------------------------------------------------------
+
+_NEW_RESET = (
+    "write def reset(self, *, seed=None, options=None), call super().reset(seed=seed), "
+    "and return observation, {}"
+)
+
+
+def check_env(env: Any) -> None:
+    """Raise ConfigurationError unless `env` is a single Gymnasium environment."""
+    if isinstance(env, (str, type)) or not hasattr(env, "observation_space"):
+        named = env if isinstance(env, str) and not env.endswith("Policy") else "zooming/Oil-v0"
+        is_class = isinstance(env, type) and issubclass(env, gym.Env)
+        example = f"{env.__name__}()" if is_class else f'gymnasium.make("{named}")'
+        raise ConfigurationError(
+            f"{env!r} is not an environment; give an instance, for example {example}"
+        )
+    if isinstance(env, gym.vector.VectorEnv) or hasattr(
+        env, "num_envs"
+    ):  # Gymnasium's or Stable-Baselines3's
+        raise ConfigurationError(
+            f"{type(env).__name__} is a vector environment of "
+            f"{getattr(env, 'num_envs', 'several')}; make the agent with one environment, "
+            "gymnasium.make(...). agent.learn(episodes, env=envs) then learns on a vector "
+            "environment, agent.predict takes its observations, and zooming.learn_many learns many "
+            "seeds at once"
+        )
+
+
+def reset(env: Any, seed: int | None) -> tuple[Any, Mapping[str, Any]]:
+    """Return the (observation, info) of `env.reset`, the observation copied as `take_step` does.
+
+    Raise ConfigurationError if the environment has the old interface of Gym.
+    """
+    try:
+        answer = env.reset(seed=seed)
+    except TypeError as error:
+        if "seed" in str(error) and "unexpected keyword" in str(error):
+            raise ConfigurationError(
+                f"{name_of(env)}: reset takes no seed; {_NEW_RESET}"
+            ) from error
+        raise
+    if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping)):
+        raise ConfigurationError(
+            f"{name_of(env)}: reset gave {_answer_text(answer)}, not (observation, info); "
+            f"{_NEW_RESET}"
+        )
+    return _copy(answer[0]), answer[1]
+
+
+def take_step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, Mapping[str, Any]]:
+    """Return the five values of `env.step`. The observation is a copy of the environment's.
+
+    An environment may fill the same arrays at each step. Raise ConfigurationError if it does not
+    return five values.
+    """
+    answer = env.step(action)
+    if not (isinstance(answer, tuple) and len(answer) == 5):
+        old = "the old interface of Gym; " if isinstance(answer, tuple) and len(answer) == 4 else ""
+        raise ConfigurationError(
+            f"{name_of(env)}: step gave {_answer_text(answer)}, {old}give five: observation, "
+            "reward, terminated (the task has ended), truncated (it was cut off), info"
+        )
+    observation, reward, terminated, truncated, info = answer
+    return _copy(observation), reward, terminated, truncated, info
+
+
+def _copy(observation: Any) -> Any:
+    """Return an observation whose arrays and lists are copies. Other objects are kept."""
+    if type(observation) is np.ndarray:  # the usual case, and quick
+        return observation.copy()
+    if isinstance(observation, (np.ndarray, Mapping, list, tuple)):
+        return copy.deepcopy(observation)
+    return observation
+
+
+def _answer_text(answer: Any) -> str:
+    """Return a phrase on what an environment returned: "4 values", or a type if not a tuple."""
+    return f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
+
+
+def horizon_of(env: Any, horizon: int | None) -> int:
+    """Return the number of steps of an episode: `horizon` if given, otherwise the environment's.
+
+    Warn if the environment's episodes are shorter than the given horizon.
+    """
+    stated = stated_steps(env)
+    if horizon is not None and stated and check_int(horizon, "horizon", 1) > stated:
+        message = (
+            f"horizon={horizon}, but an episode of {name_of(env)} ends after {stated} "
+            "steps: values will be too optimistic"
+        )
+        warnings.warn(message, stacklevel=count_own_frames())
+    found = horizon if horizon is not None else stated
+    if found is None:
+        raise ConfigurationError(
+            f"the environment {name_of(env)} does not say how long an episode is. Give "
+            "horizon=..., "
+            f"or make the environment with gymnasium.make(..., max_episode_steps=...)"
+        )
+    return check_int(found, "horizon", 1)
+
+
+def stated_steps(env: Any) -> int | None:
+    """Return the largest number of steps that an environment states for an episode, or None.
+
+    Compiled environments have a horizon, and others may have a spec. A TimeLimit may shorten it.
+    """
+    inner = getattr(env, "unwrapped", env)
+    own = inner.horizon if isinstance(inner, (CompiledEnv, StoredEnv)) else None
+    return min([*([] if own is None else [own]), *time_limits(env)], default=None)
+
+
+def stated_range(env: Any) -> tuple[float, float] | None:
+    """Return the reward range that an environment states, or None.
+
+    The environment and its wrappers are searched from outside to inside for a `reward_range`. The
+    search stops at a wrapper that changes rewards. (-inf, inf), which old Gym sets, is ignored.
+    """
+    while True:
+        stated = getattr(env, "reward_range", None)
+        if isinstance(stated, (tuple, list, np.ndarray)) and tuple(stated) != (-np.inf, np.inf):
+            return check_range(stated, f"{name_of(env)}: reward_range")
+        if not isinstance(env, gym.Wrapper) or isinstance(
+            env, (gym.RewardWrapper, NormalizeReward)
+        ):
+            return None
+        env = env.env
+
+
+def stated_names(env: Any) -> Any:
+    """Return the names of axes that an environment states in its metadata, or None."""
+    return (getattr(env, "metadata", None) or {}).get("names")
+
+
+def name_of(env: Any) -> str:
+    """Return the name of an environment for error messages."""
+    spec = getattr(env, "spec", None)
+    if spec is not None:
+        return str(spec.id)
+    inner = env.unwrapped if isinstance(env, gym.Env) else env
+    return str(getattr(inner, "name", None) or type(inner).__name__)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from numpy.typing import NDArray
 
-from zooming.agents.base.env_facts import horizon_of
+from zooming.agents.base.problem import horizon_of
 from zooming.agents.base.seeds import generator_at, seed_of
 from zooming.agents.files import container as files
 from zooming.agents.files import registry

@@ -11,13 +11,13 @@ from zooming.errors import ConfigurationError
 from zooming.validation import short_repr
 
 if TYPE_CHECKING:
-    from zooming.agents.base.agent import StepLearner
+    from zooming.agents.base.agent import Agent
 
 
 Kind = TypeVar("Kind")
 
 
-def options_of(agent: StepLearner) -> dict[str, Any]:
+def options_of(agent: Agent) -> dict[str, Any]:
     """Return the keyword arguments that rebuild an agent, see `Agent.get_params`.
 
     The value of a subclass's argument is read from the attribute of the same name.
@@ -35,7 +35,7 @@ def options_of(agent: StepLearner) -> dict[str, Any]:
     return options
 
 
-def fixed_options_of(agent: StepLearner) -> dict[str, Any]:
+def fixed_options_of(agent: Agent) -> dict[str, Any]:
     """Return the options that the class of an agent sets itself.
 
     The constructor does not accept them. A file states them for the checks before an agent is made.

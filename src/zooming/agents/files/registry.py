@@ -1,7 +1,7 @@
 """The classes of zooming's agents by name, for files that name them.
 
-A class enters the table when it is defined. `zooming.methods` says in which module each of them is,
-so that a file can name a class that nobody has imported yet.
+A class enters the table when it is defined. `zooming.methods` names the module of each of them, so
+that a file can name a class that nobody has imported yet.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-HOMES: dict[str, str] = {}  # class name: module
+from zooming.methods import AGENTS as HOMES
+
 _DEFINED: dict[str, type[Any]] = {}
 
 

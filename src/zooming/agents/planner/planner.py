@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base import seeds
-from zooming.agents.base.agent import Agent
-from zooming.agents.base.env_facts import stated_range
+from zooming.agents.base.agent import UNDOUBTED, Agent
 from zooming.agents.base.episodes import Play
-from zooming.agents.base.policy import UNDOUBTED
+from zooming.agents.base.problem import stated_range
 from zooming.agents.base.status import Bandwidths, clipping_text, plain, plus_minus
 from zooming.agents.training.history import RunArrays
 from zooming.agents.training.replay import Transitions, record_samples, update_each

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base.agent import Agent
-from zooming.agents.base.env_facts import stated_range
+from zooming.agents.base.problem import stated_range
 from zooming.agents.base.status import clipping_text
 from zooming.agents.resolver.grid_policy import GridPolicy, usual_cells
 from zooming.agents.training.history import RunArrays

@@ -33,10 +33,10 @@ from zooming.bonuses import number_of_phase
 from zooming.kernels import BAD_STATE, DUE, FINE, WRONG_SIZE
 from zooming.kernels.loop import episodes as pausing
 from zooming.kernels.loop.crossing import Crossing
+from zooming.methods import UpperMethod
 from zooming.partitions.table import Answer
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible, has_mask
-from zooming.upper import UpperMethod
 from zooming.validation import Floats, check_choice, check_int
 
 _FLOAT = dtype(float64)

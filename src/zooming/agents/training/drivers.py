@@ -1,40 +1,45 @@
-"""The two drivers of learn(): a fused kernel for compiled environments, a Python loop for others.
+"""The drivers of learn(): a fused kernel for compiled environments, Python loops for others.
 
-Agent and environment have separate generators. So both drivers give the same history to the last
-bit.
+Agent and environment have separate generators. So the fused kernel and the Python loop give the
+same history to the last bit. On a vector environment, the updates of a step are made in the order
+of the environments, and then the actions are chosen. So a run is one sequence of `begin` and
+`update`, the same for synchronous and asynchronous ones.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.utils import seeding
+from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from numpy import empty
 from numpy.typing import NDArray
 
 from zooming import kernels
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
-from zooming.agents.base.env_facts import reset, take_step
+from zooming.agents.base.episodes import Episode
+from zooming.agents.base.problem import reset, take_step
 from zooming.agents.base.status import warn_of_clipping
 from zooming.agents.tables.q_learner import QLearner, is_vector
 from zooming.agents.training.history import History, RunArrays
 from zooming.agents.training.many import accepts
-from zooming.agents.training.vector import VectorRun, check_vector
 from zooming.agents.warm.warm_start import Guided
 from zooming.envs.compiled import CompiledEnv, find_compiled, find_fusible
 from zooming.errors import ConfigurationError
 from zooming.kernels import DUE, FINE, GOES_ON, TERMINATED, TRUNCATED, WRONG_SIZE
 from zooming.kernels.loop.crossing import Crossing
+from zooming.methods import UpperMethod
 from zooming.progress import progress
-from zooming.spaces.masks import has_mask
-from zooming.upper import UpperMethod
+from zooming.spaces.flatten import build_tree
+from zooming.spaces.masks import has_mask, split_info
 from zooming.validation import check_int, short_repr, takes_arguments
 
 
@@ -69,45 +74,27 @@ def step_on(
     One kernel call does the work of `update` and of the next `act`. `action` must be the last one
     that `start` or `step_on` returned.
     """
-    with agent.run.lock:
-        return _step_on(
-            agent, step, observation, action, reward, next_observation, terminated, truncated
-        )
-
-
-def _step_on(
-    agent: QLearner,
-    step: int,
-    observation: Any,
-    action: Any,
-    reward: float,
-    next_observation: Any,
-    terminated: bool,
-    truncated: bool,
-) -> Any:
-    axes, table = agent.axes, agent.table
+    axes, table, code = agent.axes, agent.table, WRONG_SIZE
     is_over = terminated or truncated or step + 1 >= agent.horizon
-    if isinstance(reward, float) and agent._lowest_reward <= reward <= agent._highest_reward:
-        after = (
-            next_observation
-            if axes.has_plain_states and is_vector(next_observation)
-            else agent.problem.flat_state(step, next_observation, "next ")
-        )
-        end = TERMINATED if terminated else TRUNCATED if truncated else GOES_ON
-        played = empty(axes.n_action)
-        try:
-            code = table.next_step(table.handle, step, reward, after, end, played)
-        except (TypeError, ValueError):  # not a float64 vector: `update` converts it
-            code = WRONG_SIZE
-        if code == DUE:
-            table.split(table.payload)
-            code = FINE
-        if code == FINE:
-            if is_over:
-                return None
-            return played if axes.has_plain_actions else axes.shaped_action(played)
-    agent.update(step, observation, action, reward, next_observation, terminated)
-    return None if is_over else agent._act(step + 1, next_observation, None, True)
+    with agent.run.lock:
+        if isinstance(reward, float) and agent._lowest_reward <= reward <= agent._highest_reward:
+            after = (
+                next_observation
+                if axes.has_plain_states and is_vector(next_observation)
+                else agent.problem.flat_state(step, next_observation, "next ")
+            )
+            end = TERMINATED if terminated else TRUNCATED if truncated else GOES_ON
+            played = empty(axes.n_action)
+            with contextlib.suppress(TypeError, ValueError):  # `update` converts other vectors
+                code = table.next_step(table.handle, step, reward, after, end, played)
+            if code == DUE:
+                table.split(table.payload)
+            if code in (DUE, FINE):
+                if is_over:
+                    return None
+                return played if axes.has_plain_actions else axes.shaped_action(played)
+        agent.update(step, observation, action, reward, next_observation, terminated)
+        return None if is_over else agent._act(step + 1, next_observation, None, True)
 
 
 Callback = Callable[[Any, History], Any]
@@ -193,25 +180,23 @@ class Pauses:
         views = self._whole_episodes()
         for view in views:
             view.setflags(write=False)
-        return self._history(*views)
+        return self._history(views)
 
     def final_history(self) -> History:
         """Return the history that learn() returns: copies of the finished episodes."""
-        return self._history(*(view.copy() for view in self._whole_episodes()))
+        return self._history([view.copy() for view in self._whole_episodes()])
 
-    def _whole_episodes(self) -> tuple[NDArray[Any], ...]:
-        log, done = self.log, self.n_done
-        return log.returns[:done], log.n_balls[:done], log.n_steps[:done]
+    def _whole_episodes(self) -> list[NDArray[Any]]:
+        log = self.log
+        return [array[: self.n_done] for array in (log.returns, log.n_balls, log.n_steps)]
 
-    def _history(
-        self, returns: NDArray[Any], n_balls: NDArray[Any], n_steps: NDArray[Any]
-    ) -> History:
-        stops = np.array(self.stops[: len(self.policy_values)], np.int64)
-        n_clipped = self.agent.n_clipped - self.n_clipped_before
-        by_rule = np.array(self.log.rule_episodes, np.int64)
+    def _history(self, whole: list[NDArray[Any]]) -> History:
+        returns, n_balls, n_steps = whole
         return History(
-            returns, n_balls, self.agent, stops, np.array(self.policy_values), n_steps, n_clipped,
-            by_rule, self.log.let_go,
+            returns, n_balls, self.agent,
+            np.array(self.stops[: len(self.policy_values)], np.int64), np.array(self.policy_values),
+            n_steps, self.agent.n_clipped - self.n_clipped_before,
+            np.array(self.log.rule_episodes, np.int64), self.log.let_go,
         )  # fmt: skip
 
 
@@ -252,6 +237,7 @@ def _name(callback: Any) -> str:
 
 
 DRIVERS = ("auto", "fused", "python")
+NEXT_STEP, SAME_STEP = "NextStep", "SameStep"  # when a finished environment is reset by itself
 _CHUNK_SECONDS = 0.1  # longest kernel call between checks for Ctrl-C and the progress bar
 
 _FIRST_CHUNK = 100  # steps of the first kernel call, whose speed is unknown
@@ -277,7 +263,7 @@ def learn(
     if env is not None:
         if driver == "fused":
             raise ConfigurationError('driver="fused" plays no vector environment; leave it out')
-        check_vector(agent, env)
+        _check_vector(agent, env)
     elif agent.env is None:
         raise ConfigurationError(
             f"this agent was loaded without its environment ({agent.env_name}); give it: "
@@ -288,10 +274,8 @@ def learn(
             "learn() of this agent is running already, in this thread (a callback called it) or in "
             "another one; call it after the run"
         )
-    if env is not None:
-        return _learn_vector(agent, env, episodes, progress_bar, checkpoints, callback)
-    env = find_fusible(agent.env)
-    can_fuse = env is not None and isinstance(agent, Compiled) and agent.axes.are_plain
+    fusible = None if agent.env is None else find_fusible(agent.env)
+    can_fuse = fusible is not None and isinstance(agent, Compiled) and agent.axes.are_plain
     if driver == "fused" and not can_fuse:
         raise ConfigurationError(
             'driver="fused" needs a compiled environment without wrappers and a compiled agent '
@@ -302,53 +286,28 @@ def learn(
     if not episodes:  # the environment is not even seeded
         return pauses.final_history()
     agent.run.latest = pauses  # for `interrupted_history`, if an exception ends this call
-    inner, twin = agent.env.unwrapped, None
-    with _progress(agent, episodes, progress_bar) as advance, _mark_learning(agent, pauses.log):
-        run: Any = (
-            _Python(agent, pauses.log)
-            if driver == "python" or not can_fuse
-            else _Fused(agent, env, pauses.log)
-        )
-        if agent.is_guided:
+    inner, twin = agent.env.unwrapped if env is None else None, None
+    with _progress(agent, episodes, progress_bar) as advance, _mark_learning(agent, inner):
+        run: Any
+        if env is not None:
+            run = _Vector(agent, env, episodes, pauses.log)
+        elif driver == "python" or not can_fuse:
+            run = _Python(agent, pauses.log)
+        else:
+            run = _Fused(agent, fusible, pauses.log)
+        if agent.is_guided and env is None:
             run = Guided(agent, run, _Python, pauses.log)
-        while pauses.n_done < episodes and not pauses.is_stopped:
-            run.play(pauses.next_pause(), advance)
-            if pauses.callbacks or pauses.stops:
-                if twin is None:
-                    twin = seeds.copy_generator(agent.run.env_rng)
-                # A copy of the generator: callbacks cannot change the next episode.
-                inner.np_random = twin
-                pauses.take()
-    history = pauses.final_history()
-    agent.run.latest = None
-    return history
-
-
-def _learn_vector(
-    agent: Agent,
-    env: Any,
-    episodes: int,
-    progress_bar: bool,
-    checkpoints: Iterable[int],
-    callback: Callback | Iterable[Callback] | None,
-) -> History:
-    """Play episodes side by side on a vector environment and return their history."""
-    pauses = Pauses(agent, episodes, checkpoints, callback)
-    if not episodes:
-        return pauses.final_history()
-    agent.run.latest, agent.run.learner = pauses, threading.get_ident()
-    agent.drop_paused()
-    run = VectorRun(agent, env, episodes, pauses.log)
-    try:
-        with _progress(agent, episodes, progress_bar) as advance:
+        try:
             while pauses.n_done < episodes and not pauses.is_stopped:
                 run.play(pauses.next_pause(), advance)
                 if pauses.callbacks or pauses.stops:
+                    if inner is not None:  # callbacks cannot change the next episode
+                        twin = twin or seeds.copy_generator(agent.run.env_rng)
+                        inner.np_random = twin
                     pauses.take()
-                _stop_if_asked(agent)
-    finally:
-        run.close()
-        agent.run.learner = 0
+        finally:
+            if env is not None:
+                run.close()
     history = pauses.final_history()
     agent.run.latest = None
     return history
@@ -374,9 +333,7 @@ class _Fused:
         if agent.run.env_rng is None:
             agent.run.env_rng = seeding.np_random(_env_seed(agent))[0]
         self.crossing = env.crossing(agent.run.env_rng)
-        self.n_steps = min(
-            agent.horizon, env.horizon
-        )  # compiled dynamics never end an episode early
+        self.n_steps = min(agent.horizon, env.horizon)  # compiled dynamics never end early
         self.chunk = max(1, _FIRST_CHUNK // agent.horizon)
 
     def play(self, end: int, advance: Advance) -> None:
@@ -443,14 +400,9 @@ class _Python:
                 next_observation, reward, terminated, truncated, info = take_step(env, action)
                 if is_told or (info and has_mask(info)):
                     update(
-                        step,
-                        observation,
-                        action,
-                        reward,
-                        next_observation,
-                        terminated,
+                        step, observation, action, reward, next_observation, terminated,
                         next_info=info,
-                    )
+                    )  # fmt: skip
                     action = None
                 elif is_kept:
                     action = step_on(
@@ -469,15 +421,124 @@ class _Python:
                 end_episode()
             if agent.n_episodes == n_before:  # a user's agent that does not count episodes
                 agent._take_n_episodes(n_before + 1)
-            log.returns[episode], log.n_balls[episode], log.n_steps[episode] = (
-                total,
-                agent.n_balls,
-                step + 1,
-            )
+            log.add(total, agent.n_balls, step + 1)
             agent.run.was_cut = agent.run.was_cut or not (terminated or truncated)
-            log.done[0] = episode + 1
             advance(1)
             _stop_if_asked(agent)
+
+
+class _Vector:
+    """Driver that plays a vector environment: one open episode per environment.
+
+    Exactly `episodes` episodes are begun, and all of them are finished. Environments without an
+    episode idle. Those whose episode the agent's horizon cuts are reset.
+    """
+
+    def __init__(self, agent: Agent, env: Any, episodes: int, log: RunArrays) -> None:
+        self.agent, self.env, self.log, self.n_left = agent, env, log, episodes
+        self.open: list[Episode | None] = [None] * env.num_envs
+        mode = env.metadata.get("autoreset_mode", NEXT_STEP)
+        self.mode = str(getattr(mode, "value", mode))
+        self._finished = self._play()
+        agent.drop_paused()
+
+    def play(self, end: int, advance: Advance) -> None:
+        """Play until the log has `end` episodes."""
+        while self.log.done[0] < end:
+            next(self._finished)
+            advance(1)
+            _stop_if_asked(self.agent)
+
+    def close(self) -> None:
+        """Abandon the episodes that are open."""
+        for episode in self.open:
+            if episode is not None:
+                episode.abandon()
+
+    def _play(self) -> Iterator[None]:
+        """Play; yield when an episode has finished."""
+        agent, env, n = self.agent, self.env, self.env.num_envs
+        # Seeded by the episodes begun, so that an agent from a file goes on as the saved one.
+        seed = seeds.derive_seed(agent.seed, f"vector {agent.run.n_begun}", np.uint32)
+        observations, info = env.reset(seed=seed)
+        infos, actions = split_info(info, n, True), [None] * n
+        is_fresh, is_waiting = np.ones(n, bool), np.zeros(n, bool)  # waiting for its reset
+        while True:
+            seen = list(iterate(env.observation_space, observations))
+            for i in np.flatnonzero(is_fresh).tolist():
+                if self.n_left:
+                    self.open[i] = agent.begin()
+                    self.n_left -= 1
+                    agent.run.see_start(agent.axes.flat_states(seen[i])[0][0])
+            for i, episode in enumerate(self.open):
+                if episode is not None:
+                    actions[i] = episode.act(seen[i], info=infos[i])
+            usual = next(action for action in actions if action is not None)
+            given = [usual if action is None else action for action in actions]
+            space = env.single_action_space
+            batch: Any = create_empty_array(space, n)
+            observations, rewards, terminated, truncated, info = env.step(
+                concatenate(space, given, batch)
+            )
+            after = list(iterate(env.observation_space, observations))
+            infos = split_info(info, n, True)
+            is_done = np.asarray(terminated) | np.asarray(truncated)
+            is_fresh, was_waiting = is_waiting.copy(), is_waiting
+            is_waiting = is_done & (self.mode == NEXT_STEP)
+            is_fresh |= is_done & (self.mode == SAME_STEP)
+            resets = is_done & (self.mode not in (NEXT_STEP, SAME_STEP))
+            for i, episode in enumerate(self.open):
+                if episode is None or was_waiting[i]:
+                    continue
+                is_last = is_done[i] and self.mode == SAME_STEP
+                episode.update(
+                    float(rewards[i]), info["final_obs"][i] if is_last else after[i],
+                    bool(terminated[i]), bool(truncated[i]),
+                    next_info=None if is_done[i] else infos[i],
+                )  # fmt: skip
+                if episode.is_over:
+                    self.open[i] = None
+                    resets[i] |= not is_done[i]
+                    agent.run.was_cut = agent.run.was_cut or not is_done[i]
+                    self._record(episode)
+                    yield
+            if resets.any() and (self.n_left or any(self.open)):
+                observations, info = env.reset(options={"reset_mask": resets.copy()})
+                for i in np.flatnonzero(resets).tolist():
+                    infos[i] = split_info(info, n, True)[i]
+                is_fresh |= resets
+
+    def _record(self, episode: Episode) -> None:
+        log, k = self.log, int(self.log.done[0])
+        if "rule" in episode.play.drawn:
+            log.rule_episodes += [k + 1] * episode.play.drawn["rule"]
+            if log.let_go is None and not self.agent.is_guided:
+                log.let_go = k + 1
+        log.add(episode.total, self.agent.n_balls, episode.step)
+
+
+def _check_vector(agent: Agent, env: Any) -> None:
+    """Raise ConfigurationError if an agent cannot learn on this vector environment."""
+    if not isinstance(env, gym.vector.VectorEnv):
+        raise ConfigurationError(
+            f"env={type(env).__name__}: learn(env=...) takes a vector environment, "
+            "gymnasium.make_vec(...); to learn on one environment, make the agent with it"
+        )
+    if not agent.interleaves and env.num_envs > 1:
+        raise ConfigurationError(
+            f"{type(agent).__name__} plays one episode at a time, and the vector environment has "
+            f"{env.num_envs}; give num_envs=1"
+        )
+    for name, own, space in (
+        ("observation", agent.axes.states, env.single_observation_space),
+        ("action", agent.axes.actions, env.single_action_space),
+    ):
+        kind = "state" if name == "observation" else "action"
+        if build_tree(space, kind, f"{name}_space").describe() != own.describe():
+            raise ConfigurationError(
+                f"the {name} space of the vector environment is {space}, and another one in the "
+                f"agent's environment ({agent.env_name}); make both alike"
+            )
 
 
 class LearningStopped(BaseException):
@@ -503,13 +564,12 @@ def _check_takes_info(agent: Any) -> None:
             )
 
 
-@contextmanager
-def _mark_learning(agent: Agent, log: RunArrays) -> Iterator[None]:
+@contextlib.contextmanager
+def _mark_learning(agent: Agent, inner: Any) -> Iterator[None]:
     """Mark the agent as learning inside the `with` block.
 
-    At the end of the block, the environment gets a copy of the generator that was used.
+    At the end, the environment `inner`, if any, gets a copy of the generator that was used.
     """
-    inner = agent.env.unwrapped
     agent.run.learner = threading.get_ident()
     try:
         yield
@@ -517,7 +577,7 @@ def _mark_learning(agent: Agent, log: RunArrays) -> Iterator[None]:
         agent.run.learner = 0
         if isinstance(inner, CompiledEnv):
             inner.abandon()
-        if agent.run.env_rng is not None:
+        if inner is not None and agent.run.env_rng is not None:
             inner.np_random = seeds.copy_generator(agent.run.env_rng)
 
 
@@ -541,7 +601,7 @@ def _env_seed(agent: Agent) -> int:
     return seeds.derive_seed(agent.seed, "environment", np.uint32)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _progress(agent: Agent, episodes: int, shown: bool) -> Iterator[Advance]:
     if not shown:
         yield lambda n: None

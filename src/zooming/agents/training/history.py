@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError
-from zooming.upper import UpperMethod
+from zooming.methods import UpperMethod
 from zooming.validation import import_frames
 
 BYTES_PER_EPISODE = 24  # of a log
@@ -37,6 +37,12 @@ class RunArrays:
         self.rule_episodes: list[int] = []  # from 1, see `Agent.warm_start`
         self.let_go: int | None = None  # the episode, from 1, after which the rule was let go
         self.is_full = False  # the last kernel call returned because it needs more rows
+
+    def add(self, total: float, n_balls: int, n_steps: int) -> None:
+        """Write the next finished episode."""
+        k = int(self.done[0])
+        self.returns[k], self.n_balls[k], self.n_steps[k] = total, n_balls, n_steps
+        self.done[0] = k + 1
 
 
 @dataclass(frozen=True)

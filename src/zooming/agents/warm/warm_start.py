@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base import rules
-from zooming.agents.base.policy import check_steps
 from zooming.agents.base.status import Status
 from zooming.agents.training.history import History, RunArrays
 from zooming.agents.warm.ledger import LEAST, SQUARES, Ledger, N
@@ -233,7 +232,7 @@ class Guide:
                 observation, state, episode_start, deterministic, info=info
             )
             return found
-        steps, _, is_batch = check_steps(agent.problem, observation, state, episode_start)
+        steps, _, is_batch = agent.problem.check_steps(observation, state, episode_start)
         states = axes.states.batch(observation, "observation")[0]
         infos = split_info(info, len(steps), is_batch)
         actions = [

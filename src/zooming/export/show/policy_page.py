@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from zooming.agents.base.env_facts import reset, take_step
-from zooming.agents.base.own_policy import own_policy
-from zooming.agents.base.status import spread_visits
+from zooming.agents.base.problem import reset, take_step
+from zooming.agents.base.status import own_policy, spread_visits
 from zooming.agents.files import container as files
 from zooming.errors import ConfigurationError
 from zooming.export.evidence import gather, weigh
