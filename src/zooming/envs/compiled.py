@@ -21,7 +21,15 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from numpy.typing import ArrayLike, NDArray
 
 from zooming.envs import starts
-from zooming.envs.functions import as_vector, box_of, check_action, compile_as
+from zooming.envs.functions import (
+    DYNAMICS_FORM,
+    GIVEN_FORM,
+    WEIGH_FORM,
+    as_vector,
+    box_of,
+    check_action,
+    compile_as,
+)
 from zooming.envs.gymnasium_parts import generator_of, set_generator
 from zooming.envs.rendered import RenderedEnv
 from zooming.envs.starts import Start, Weighted
@@ -34,9 +42,6 @@ from zooming.validation import Floats, check_int, check_range
 Dynamics = Callable[..., float]
 MOST_AXES = 10_000  # largest dimension of a built-in environment
 Outcomes = Weighted  # random outcomes [n, k] and their weights [n]
-DYNAMICS_FORM = "dynamics(state, action, step, params, rng, next_state) -> reward"
-GIVEN_FORM = "dynamics(state, action, step, params, outcome, next_state) -> reward"
-WEIGH_FORM = "weights(state, action, step, params, values, weights)"
 
 
 class CompiledEnv(RenderedEnv):

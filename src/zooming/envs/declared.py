@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import gymnasium as gym
@@ -10,19 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zooming.envs import starts
-from zooming.envs.compiled import (
-    DYNAMICS_FORM,
+from zooming.envs.compiled import CompiledEnv, Dynamics, Outcomes
+from zooming.envs.functions import (
     WEIGH_FORM,
-    CompiledEnv,
-    Dynamics,
-    Outcomes,
+    as_vector,
+    compile_as,
+    compile_given,
+    compose,
+    draw_law,
+    draw_trace,
+    draw_weighed,
 )
-from zooming.envs.functions import as_vector, compile_as, compile_given
 from zooming.envs.records import Records
 from zooming.errors import ConfigurationError
-from zooming.kernels import DYNAMICS, WEIGH
+from zooming.kernels import WEIGH
 from zooming.kernels.loop.crossing import draw_start
-from zooming.kernels.solve.laws import draw_index
 from zooming.validation import Floats, check_int
 
 
@@ -243,22 +244,20 @@ class DeclaredEnv(CompiledEnv):
                     "complete; fill in the missing values, or leave out dependent="
                 )
             packed = np.concatenate([[-1.0, float(len(traces))], traces.ravel()])
-            draw = _draw_trace(first, int(horizon), width)
+            draw = draw_trace(first, int(horizon), width)
         elif weigh is not None:
-            packed = self._laws[0][0].ravel()
-            draw = _draw_weighed(
-                compile_as(weigh, WEIGH, WEIGH_FORM), first, *self._laws[0][0].shape
-            )
+            values = self._laws[0][0]
+            packed = np.concatenate([[len(values), first + 2.0], values.ravel()])
+            draw = draw_weighed(compile_as(weigh, WEIGH, WEIGH_FORM), first, width)
         else:
             packed = _pack_laws(self._laws, first)
-            draw = _draw_law(first, len(self._laws), width)
+            draw = draw_law(first, len(self._laws), width)
         given = compile_given(dynamics, is_compiled)
         super().__init__(
-            _compose(given, compile_as(draw, DYNAMICS, DYNAMICS_FORM), width), *spaces,
-            params=np.concatenate([params, packed]), draw=draw, n_noise=width, weigh=weigh,
+            compose(given, draw, width), *spaces, params=np.concatenate([params, packed]),
+            given=given, draw=draw, n_noise=width, weigh=weigh,
             name=name or getattr(dynamics, "__name__", None), **options,
         )  # fmt: skip
-        self.given = given
         self._made = (
             dynamics,
             spaces,
@@ -319,7 +318,7 @@ def with_records(env: CompiledEnv, records: Records) -> DeclaredEnv:
 
 
 def _pack_laws(laws: list[Outcomes], first: int) -> Floats:
-    """Return what `_draw_law` reads: (place, number) of each law, then weights and values of each.
+    """Return what `draw_law` reads: (place, number) of each law, then weights and values of each.
 
     A law that several steps share is stored once.
     """
@@ -334,75 +333,3 @@ def _pack_laws(laws: list[Outcomes], first: int) -> Floats:
             place += len(weights) + values.size
     head = np.array([places[id(values)] for values, _ in laws], np.float64).ravel()
     return np.concatenate([head, *parts])
-
-
-# All are cached: the same function again, so that `compile_as` compiles it once in a process.
-@functools.cache
-def _draw_law(first: int, n_laws: int, width: int) -> Any:
-    """Return a function that draws an outcome of the laws stored from params[first] on."""
-
-    def draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
-        law = first + 2 * (step % n_laws)
-        place, n = int(params[law]), int(params[law + 1])
-        share = rng.random()
-        low, high = 0, n - 1  # the first weight above the share, or the last
-        while low < high:
-            middle = (low + high) // 2
-            if share >= params[place + middle]:
-                low = middle + 1
-            else:
-                high = middle
-        for k in range(width):
-            outcome[k] = params[place + n + low * width + k]
-        return 0.0
-
-    return draw
-
-
-@functools.cache
-def _draw_trace(first: int, horizon: int, width: int) -> Any:
-    """Return a function that plays a whole recorded episode, drawn at step 0.
-
-    params[first] is the number of that episode, params[first + 1] the number of all.
-    """
-
-    def draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
-        if step == 0:
-            params[first] = np.floor(rng.random() * params[first + 1])
-        row = first + 2 + (int(params[first]) * horizon + step) * width
-        for k in range(width):
-            outcome[k] = params[row + k]
-        return 0.0
-
-    return draw
-
-
-@functools.cache
-def _draw_weighed(weigh: Any, first: int, n: int, width: int) -> Any:
-    """Return a function that weighs the n outcomes stored from params[first] on, and draws one."""
-
-    def draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
-        values = params[first : first + n * width].reshape((n, width))
-        weights = np.empty(n)
-        weigh(state, action, step, params, values, weights)
-        i = draw_index(weights, rng)
-        if i < 0:
-            return np.nan
-        for k in range(width):
-            outcome[k] = values[i, k]
-        return 0.0
-
-    return draw
-
-
-@functools.cache
-def _compose(given: Any, draw: Any, width: int) -> Any:
-    """Return dynamics that draw an outcome and play it."""
-
-    def drawing(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-        outcome = np.empty(width)
-        if np.isnan(draw(state, action, step, params, rng, outcome)):
-            return np.nan
-        return given(state, action, step, params, outcome, next_state)
-
-    return drawing

@@ -14,13 +14,19 @@ import numba
 import numpy as np
 
 from zooming.errors import ConfigurationError, TransitionError
-from zooming.kernels import GIVEN, IS_JIT_DISABLED, compile_kernel
+from zooming.kernels import DYNAMICS, GIVEN, IS_JIT_DISABLED, WEIGH, compile_kernel, jit_inline
+from zooming.kernels.loop.jit import hash_files
+from zooming.kernels.loop.numba_parts import NO_REFCOUNT
+from zooming.kernels.solve.laws import draw_index
 from zooming.validation import Floats, as_floats, clip_rounding, count_own_frames, short_repr
 
 if TYPE_CHECKING:
     from zooming.envs.compiled import CompiledEnv
 
 
+DYNAMICS_FORM = "dynamics(state, action, step, params, rng, next_state) -> reward"
+GIVEN_FORM = "dynamics(state, action, step, params, outcome, next_state) -> reward"
+WEIGH_FORM = "weights(state, action, step, params, values, weights)"
 # Frequent error messages of Numba, and what to do about them.
 _HINTS = {
     r"No conversion from .* to float64": "it must return the reward, a number, on every way out",
@@ -40,19 +46,27 @@ _NOISE = ("Failed in", "- Resolution failure")
 @functools.cache
 def compile_as(function: Any, signature: Any, form: str) -> Any:
     """Return the compiled function. Error messages show `form`, the expected signature."""
+    if getattr(function, "compiled_as", None) is signature:
+        return function
     python = getattr(function, "py_func", function)
     # The disk cache does not notice changes of globals or other files: only for our own functions.
-    is_ours = (
-        Path(__file__).parent in Path(python.__code__.co_filename).parents
-        and python.__closure__ is None
-    )
+    name = getattr(python, "cache_name", None)
+    is_ours = _is_ours(python) and (python.__closure__ is None or name is not None)
+    # Ours allocate nothing themselves, except to draw.
+    options = NO_REFCOUNT if is_ours and signature in (GIVEN, WEIGH) else {}
     try:
-        return compile_kernel(python, signature, on_disk=is_ours)
+        kernel = compile_kernel(python, signature, on_disk=is_ours, name=name, **options)
     except Exception as error:  # Numba's errors have no common base class
         name = getattr(python, "__name__", repr(python))
         raise ConfigurationError(
             f"{name} does not compile as {form}{_shorten_message(str(error))}"
         ) from None  # the cause would print pages
+    kernel.compiled_as = signature
+    return kernel
+
+
+def _is_ours(function: Any) -> bool:
+    return Path(__file__).parent in Path(function.__code__.co_filename).parents
 
 
 def compile_given(function: Any, is_compiled: bool | None) -> Any:
@@ -60,10 +74,9 @@ def compile_given(function: Any, is_compiled: bool | None) -> Any:
 
     With `is_compiled` None, they are called in Python, with a warning, if they do not compile.
     """
-    form = "dynamics(state, action, step, params, outcome, next_state) -> reward"
     if is_compiled is not False:
         try:
-            return compile_as(function, GIVEN, form)
+            return compile_as(function, GIVEN, GIVEN_FORM)
         except ConfigurationError as error:
             if is_compiled:
                 raise
@@ -101,7 +114,7 @@ def call_in_python(function: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", numba.NumbaWarning)  # it does not run in parallel
         found = compile_kernel(given, GIVEN, on_disk=False)
-    found.called = call
+    found.called, found.compiled_as = call, GIVEN
     return found
 
 
@@ -113,6 +126,114 @@ def is_python(given: Any) -> bool:
 def error_of(given: Any) -> Exception | None:
     """Return the last exception of dynamics that are called in Python, or None."""
     return getattr(getattr(given, "called", given), "error", None)
+
+
+# --- functions made of others ---------------------------------------------------------------------
+
+# All are cached: the same function again, so that `compile_as` compiles it once in a process.
+
+
+@functools.cache
+def draw_law(first: int, n_laws: int, width: int) -> Any:
+    """Return a function that draws an outcome of the laws stored from params[first] on."""
+
+    def draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+        law = first + 2 * (step % n_laws)
+        place, n = int(params[law]), int(params[law + 1])
+        share = rng.random()
+        low, high = 0, n - 1  # the first weight above the share, or the last
+        while low < high:
+            middle = (low + high) // 2
+            if share >= params[place + middle]:
+                low = middle + 1
+            else:
+                high = middle
+        for k in range(width):
+            outcome[k] = params[place + n + low * width + k]
+        return 0.0
+
+    return draw
+
+
+@functools.cache
+def draw_trace(first: int, horizon: int, width: int) -> Any:
+    """Return a function that plays a whole recorded episode, drawn at step 0.
+
+    params[first] is the number of that episode, params[first + 1] the number of all.
+    """
+
+    def draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+        if step == 0:
+            params[first] = np.floor(rng.random() * params[first + 1])
+        row = first + 2 + (int(params[first]) * horizon + step) * width
+        for k in range(width):
+            outcome[k] = params[row + k]
+        return 0.0
+
+    return draw
+
+
+@functools.cache
+def draw_weighed(weigh: Any, first: int, width: int) -> Any:
+    """Return a function that weighs the outcomes and draws one.
+
+    params[first] is the number of outcomes, params[first + 1] the place of the first.
+    """
+
+    def draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+        n, place = int(params[first]), int(params[first + 1])
+        values = params[place : place + n * width].reshape((n, width))
+        weights = np.empty(n)
+        weigh(state, action, step, params, values, weights)
+        i = draw_index(weights, rng)
+        if i < 0:
+            return np.nan
+        for k in range(width):
+            outcome[k] = values[i, k]
+        return 0.0
+
+    return _name_after(draw, weigh, first, width)
+
+
+@functools.cache
+def compose(given: Any, draw: Any, width: int) -> Any:
+    """Return dynamics that draw an outcome and play it."""
+    draw = compile_as(draw, DYNAMICS, DYNAMICS_FORM)
+
+    def drawing(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+        outcome = np.empty(width)
+        if np.isnan(draw(state, action, step, params, rng, outcome)):
+            return np.nan
+        return given(state, action, step, params, outcome, next_state)
+
+    return _name_after(drawing, given, width)
+
+
+@functools.cache
+def compose_weighed(given: Any, weigh: Any, width: int) -> Any:
+    """Return dynamics of the gallery: weigh the outcomes, draw one, and play it.
+
+    It is `compose(given, draw_weighed(weigh, 0, width), width)` with one array less to allocate,
+    and with both functions inlined, which halves its time. No `weigh` of the gallery reads values.
+    """
+    play, fill = (jit_inline(getattr(part, "py_func", part)) for part in (given, weigh))
+
+    def drawing(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
+        weights = np.empty(int(params[0]))
+        fill(state, action, step, params, params, weights)
+        first = int(params[1]) + draw_index(weights, rng) * width
+        return play(state, action, step, params, params[first : first + width], next_state)
+
+    return _name_after(drawing, given, width)
+
+
+def _name_after(function: Any, part: Any, *numbers: int) -> Any:
+    """Name a function for the disk cache after the problem of the gallery that it is made of."""
+    python = getattr(part, "py_func", part)
+    if _is_ours(python) and python.__closure__ is None:
+        contents = hash_files(Path(python.__code__.co_filename))
+        function.cache_name = f"{python.__module__}.{python.__name__} {numbers} {contents}"
+    return function
 
 
 def _shorten_message(text: str) -> str:

@@ -16,19 +16,16 @@ The rule runs as many servers as the forecast needs plus a headroom, and scales 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from zooming.envs.gallery import problem
-from zooming.envs.gallery.problem import MOST_MEAN, Decide, GalleryEnv, amount, profile, require
-from zooming.kernels import jit_inline, jit_kernel
-from zooming.kernels.solve.laws import draw_index, fill_poisson
+from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount
+from zooming.kernels.solve.laws import fill_poisson
 
-_COST, _START, _PENALTY, _PER_SERVER, _N, _MEANS = range(6)  # places in params
 DAY = (
     8.0, 6.0, 5.0, 4.0, 4.0, 6.0, 10.0, 18.0, 28.0, 34.0, 36.0, 35.0,
     30.0, 32.0, 34.0, 33.0, 30.0, 26.0, 24.0, 28.0, 30.0, 24.0, 16.0, 11.0,
@@ -36,82 +33,48 @@ DAY = (
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(problem.Settings):
     """Numbers of the problem; see `Autoscaling`."""
 
-    load: Sequence[float] = DAY
-    per_server: float = 4.0
-    server_cost: float = 1.0
-    start_cost: float = 1.5
-    penalty: float = 1.0
-    most_servers: float = 16.0
-    start: float = 2.0
+    load: Sequence[float] = problem.profile(DAY, "the mean load of an hour")
+    per_server: float = amount(4.0, "the load that a server carries", 1e-6)
+    server_cost: float = amount(1.0, "the cost of a server for an hour")
+    start_cost: float = amount(1.5, "the cost of starting a server")
+    penalty: float = amount(1.0, "the cost of a unit of lost work")
+    most_servers: float = amount(16.0, "the largest number of servers", 1e-6, 1e6)
+    start: float = amount(2.0, "the number of servers at the start")
 
-    def __post_init__(self) -> None:
-        profile(self, "load", "the mean load of an hour", 0.0, MOST_MEAN)
-        amount(self, "per_server", "the load that a server carries", 1e-6)
-        amount(self, "server_cost", "the cost of a server for an hour")
-        amount(self, "start_cost", "the cost of starting a server")
-        amount(self, "penalty", "the cost of a unit of lost work")
-        amount(self, "most_servers", "the largest number of servers", 1e-6, 1e6)
-        amount(self, "start", "the number of servers at the start")
-        require(
+    def check(self) -> None:
+        problem.require(
             self.start <= self.most_servers,
             f"start={self.start:g} servers exceed most_servers={self.most_servers:g}",
         )
-        require(
+        problem.require(
             max(self.load) <= self.per_server * self.most_servers,
             f"the load rises to {max(self.load):g}, but most_servers={self.most_servers:g} with "
             f"per_server={self.per_server:g} carry only {self.per_server * self.most_servers:g}",
         )
-        require(
+        problem.require(
             self.server_cost + self.start_cost + self.penalty > 0,
             "server_cost, start_cost and penalty are all 0, so that nothing costs anything",
         )
 
 
-def autoscaling(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-    """Draw the load of the hour, write the next state and return the reward."""
-    return run(state, action, params, draw_load(step, params, rng), next_state)
+AT = problem.places(Settings)
 
 
-def autoscaling_draw(
-    state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any
-) -> Any:
-    """Draw the load of the hour into `outcome[0]`."""
-    outcome[0] = draw_load(step, params, rng)
-    return 0.0
-
-
-@jit_kernel
-def draw_load(step: Any, params: Any, rng: Any) -> Any:
-    """Return the Poisson load of an hour."""
-    weights = np.empty(int(params[_N]))
-    fill_poisson(params[_MEANS + step], weights)
-    return draw_index(weights, rng)
-
-
-def autoscaling_given(
-    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
-) -> Any:
+def run(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
     """Write the next state for the load `outcome[0]` and return the reward."""
-    return run(state, action, params, outcome[0], next_state)
-
-
-def autoscaling_law(
-    state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
-) -> None:
-    """Fill in the probabilities of the loads of this hour, a Poisson law."""
-    fill_poisson(params[_MEANS + step], weights)
-
-
-@jit_inline
-def run(state: Any, action: Any, params: Any, load: Any, next_state: Any) -> Any:
-    """Write the next state for a given load and return the reward."""
     next_state[0] = action[0]
     started = max(action[0] - state[0], 0.0)
-    lost = max(load - params[_PER_SERVER] * action[0], 0.0)
-    return -(params[_COST] * action[0] + params[_START] * started + params[_PENALTY] * lost)
+    lost = max(outcome[0] - params[AT.per_server] * action[0], 0.0)
+    cost = params[AT.server_cost] * action[0] + params[AT.start_cost] * started
+    return -(cost + params[AT.penalty] * lost)
+
+
+def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
+    """Fill in the probabilities of the loads of this hour, a Poisson law."""
+    fill_poisson(params[AT.load + step], weights)
 
 
 class Autoscaling(GalleryEnv):
@@ -140,26 +103,25 @@ class Autoscaling(GalleryEnv):
     (-162.3, -162.3)
     """
 
-    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s: Any = problem.read(Settings, "Autoscaling", options)
-        self.settings = s
+    model = Model(Settings, AT, run, law)
+
+    def _layout(self, s: Any) -> Layout:
         n = problem.largest(max(s.load)) + 1
         # The cost is convex in a, so its largest value is that of no server or of all.
         all_run = (s.server_cost + s.start_cost) * s.most_servers
         left = s.penalty * max(n - 1 - s.per_server * s.most_servers, 0.0)
-        most = max(s.penalty * (n - 1), all_run + left)
-        servers = gym.spaces.Box(0.0, s.most_servers, (1,), np.float64)
-        numbers = [s.server_cost, s.start_cost, s.penalty, s.per_server, n]
-        super().__init__(
-            autoscaling, servers, servers, len(s.load), start=[s.start],
-            params=[*numbers, *s.load], given=autoscaling_given,
-            draw=autoscaling_draw, weigh=autoscaling_law,
-            values=range(n), resolution=problem.align_cells(s.most_servers * s.per_server, 100),
-            reward_range=(-most, 0.0), name="autoscaling",
-            render_mode=render_mode,
-        )  # fmt: skip
+        servers = problem.box(0.0, s.most_servers)
+        return Layout(
+            servers,
+            servers,
+            start=[s.start],
+            values=range(n),
+            reward_range=(-max(s.penalty * (n - 1), all_run + left), 0.0),
+            resolution=problem.align_cells(s.most_servers * s.per_server, 100),
+            horizon=len(s.load),
+        )
 
-    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+    def _rule(self) -> RuleParts:
         s = self.settings
 
         def scale(step: int, states: Any, numbers: Any) -> Any:

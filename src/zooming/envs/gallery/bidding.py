@@ -13,89 +13,57 @@ is close to v k / (k + 1). With a second price the best bid is v, and V*(v) = E 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from zooming.envs.gallery import problem
-from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, require
-from zooming.errors import ConfigurationError
-from zooming.kernels import jit_inline, jit_kernel
-from zooming.kernels.solve.laws import draw_index
+from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount, count
 from zooming.validation import short_repr
 
 AUCTIONS = ("first", "second")
-_AUCTION, _TICK, _N, _LAW = range(4)  # places in params; from _LAW on: the law of M
 N_VALUES = 200_000  # midpoints of the integral over the value
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(problem.Settings):
     """Numbers of the problem; see `Bidding`."""
 
     auction: str = "first"
-    rivals: int = 3
-    highest_value: float = 10.0
-    highest_rival: float = 10.0
-    tick: float = 0.5
+    rivals: int = count(3, 1, 1000)
+    highest_value: float = amount(10.0, "the highest value of an item", 1e-6)
+    highest_rival: float = amount(10.0, "the highest bid of a rival", 1e-6)
+    tick: float = amount(0.5, "the step between bids", 1e-6)
 
-    def __post_init__(self) -> None:
-        if self.auction not in AUCTIONS:
-            raise ConfigurationError(
-                f"auction={short_repr(self.auction)}: choose one of {AUCTIONS}"
-            )
-        count(self, "rivals", 1, 1000)
-        amount(self, "highest_value", "the highest value of an item", 1e-6)
-        amount(self, "highest_rival", "the highest bid of a rival", 1e-6)
-        amount(self, "tick", "the step between bids", 1e-6)
+    def check(self) -> None:
+        problem.require(
+            self.auction in AUCTIONS,
+            f"auction={short_repr(self.auction)}: choose one of {AUCTIONS}",
+        )
         n = self.highest_rival / self.tick
-        require(
+        problem.require(
             abs(n - round(n)) < 1e-9 and 1 <= round(n) <= 10_000,
             f"highest_rival={self.highest_rival:g} is not a whole number of ticks, "
             f"1 to 10,000 of tick={self.tick:g}",
         )
 
 
-def bidding(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-    """Draw the highest rival bid and return the reward."""
-    return settle(state, action, params, draw_rival(params, rng), next_state)
+AT = problem.places(Settings, "auction", tail="law")  # the law of M
 
 
-def bidding_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
-    """Draw the highest rival bid into `outcome[0]`."""
-    outcome[0] = draw_rival(params, rng)
-    return 0.0
+def settle(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
+    """Return the reward against the highest rival bid `outcome[0]`. The value stays the same."""
+    next_state[0] = state[0]
+    if action[0] < outcome[0]:
+        return 0.0
+    return state[0] - (action[0] if params[AT.auction] == 0.0 else outcome[0])
 
 
-@jit_kernel
-def draw_rival(params: Any, rng: Any) -> Any:
-    """Return the highest rival bid."""
-    return params[_TICK] * draw_index(params[_LAW : _LAW + int(params[_N])], rng)
-
-
-def bidding_given(
-    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
-) -> Any:
-    """Return the reward against the highest rival bid `outcome[0]`."""
-    return settle(state, action, params, outcome[0], next_state)
-
-
-def bidding_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
+def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
     """Fill in the probabilities of the highest rival bids."""
     for i in range(weights.shape[0]):
-        weights[i] = params[_LAW + i]
-
-
-@jit_inline
-def settle(state: Any, action: Any, params: Any, rival: Any, next_state: Any) -> Any:
-    """Return the reward against a given rival bid. The next state is the same value."""
-    next_state[0] = state[0]
-    if action[0] < rival:
-        return 0.0
-    return state[0] - (action[0] if params[_AUCTION] == 0.0 else rival)
+        weights[i] = params[AT.law + i]
 
 
 class Bidding(GalleryEnv):
@@ -125,23 +93,26 @@ class Bidding(GalleryEnv):
     (array([6.]), array([6.]))
     """
 
-    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s: Any = problem.read(Settings, "Bidding", options)
-        self.settings = s
+    model = Model(Settings, AT, settle, law)
+
+    def _layout(self, s: Any) -> Layout:
         n, most = round(s.highest_rival / s.tick), s.highest_value
         loss = most if s.auction == "first" else min(most, s.highest_rival)
-        money = gym.spaces.Box(0.0, most, (1,), np.float64)
-        law = np.diff((np.arange(n + 2.0) / (n + 1)) ** s.rivals)  # of the highest rival tick
-        numbers = [float(AUCTIONS.index(s.auction)), s.tick, n + 1, *law]
-        super().__init__(
-            bidding, money, money, 1, start="uniform", params=numbers, given=bidding_given,
-            draw=bidding_draw,
-            weigh=bidding_law, values=s.tick * np.arange(n + 1.0), reward_range=(-loss, most),
+        money = problem.box(0.0, most)
+        return Layout(
+            money,
+            money,
+            start="uniform",
+            values=s.tick * np.arange(n + 1.0),
+            reward_range=(-loss, most),
+            resolution=problem.align_cells(most / s.tick, 200),
+            horizon=1,
             name=f"bidding {s.auction} price",
-            resolution=problem.align_cells(most / s.tick, 200), render_mode=render_mode,
-        )  # fmt: skip
+            further=[AUCTIONS.index(s.auction)],
+            tail=np.diff((np.arange(n + 2.0) / (n + 1)) ** s.rivals).tolist(),
+        )
 
-    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+    def _rule(self) -> RuleParts:
         s = self.settings
 
         def shade(step: int, states: Any, numbers: Any) -> Any:

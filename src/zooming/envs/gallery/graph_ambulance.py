@@ -14,7 +14,7 @@ has one number, the factor of the cost of the way to the node.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +22,10 @@ import gymnasium as gym
 import numpy as np
 
 from zooming.envs.gallery import problem
-from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, require
+from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount, count
 from zooming.errors import ConfigurationError
-from zooming.kernels import jit_inline
-from zooming.kernels.solve.laws import draw_index
-from zooming.validation import Floats, as_floats, short_repr
+from zooming.validation import Floats, check_int, short_repr
 
-_MOVE, _WAIT, _N, _CALLS = range(4)  # places in params; after the calls, the distances by rows
 MOST_NODES = 300
 # A center (0) with three arms of three nodes, whose ends a ring road joins.
 CITY = (
@@ -39,42 +36,30 @@ CALLS = (0.1, 0.05, 0.05, 0.25, 0.05, 0.05, 0.15, 0.05, 0.05, 0.2)
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(problem.Settings):
     """Numbers of the problem; see `GraphAmbulance`."""
 
     edges: Sequence[tuple[int, int, float]] = CITY
-    calls: Sequence[float] | None = None
-    move_cost: float = 1.0
-    wait_cost: float = 4.0
+    calls: Sequence[float] | None = problem.number_list(None)
+    move_cost: float = amount(1.0, "the cost of a minute on the way to a node")
+    wait_cost: float = amount(4.0, "the cost of a minute that a caller waits")
     start: int = 0
-    horizon: int = 5
+    horizon: int = count(5)
 
-    def __post_init__(self) -> None:
-        count(self, "horizon")
-        amount(self, "move_cost", "the cost of a minute on the way to a node")
-        amount(self, "wait_cost", "the cost of a minute that a caller waits")
-        require(
+    def check(self) -> None:
+        problem.require(
             self.move_cost + self.wait_cost > 0,
             "move_cost and wait_cost are both 0, so that nothing costs anything",
         )
         n = len(shortest_ways(self.edges))
-        usual = CALLS if self.edges is CITY else [1.0 / n] * n
-        try:
-            calls = as_floats(usual if self.calls is None else self.calls).ravel()
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(
-                f"calls={short_repr(self.calls)}: give a list of numbers"
-            ) from error
-        require(
+        calls = self.calls or (CALLS if self.edges is CITY else (1.0 / n,) * n)
+        problem.require(
             len(calls) == n,
             f"calls has {len(calls)} entries, but the graph has the {n} nodes 0 to {n - 1}",
         )
-        require(
-            bool((calls >= 0).all() and abs(calls.sum() - 1) < 1e-9),
-            f"calls={calls.tolist()}: probabilities are not negative and sum to 1",
-        )
-        object.__setattr__(self, "calls", tuple(calls.tolist()))
-        count(self, "start", 0, n - 1)
+        problem.require_law(calls, "calls")
+        object.__setattr__(self, "calls", calls)
+        object.__setattr__(self, "start", check_int(self.start, "start", 0, n - 1))
 
 
 def shortest_ways(edges: Any) -> Floats:
@@ -89,14 +74,14 @@ def shortest_ways(edges: Any) -> Floats:
                 f"edge {short_repr(edge)}: give (node, node, minutes), nodes as whole numbers "
                 "from 0"
             ) from error
-        require(
+        problem.require(
             min(checked[-1][:2]) >= 0 and 0 < checked[-1][2] < math.inf,
             f"edge {short_repr(edge)}: nodes are numbered from 0, and a way takes more than 0 "
             "minutes",
         )
-    require(bool(checked), "edges is empty: give at least one (node, node, minutes)")
+    problem.require(bool(checked), "edges is empty: give at least one (node, node, minutes)")
     n = 1 + max(max(first, second) for first, second, _ in checked)
-    require(n <= MOST_NODES, f"the graph has {n} nodes; at most {MOST_NODES} are supported")
+    problem.require(n <= MOST_NODES, f"the graph has {n} nodes; at most {MOST_NODES} are supported")
     ways = np.full((n, n), np.inf)
     np.fill_diagonal(ways, 0.0)
     for first, second, minutes in checked:
@@ -104,46 +89,30 @@ def shortest_ways(edges: Any) -> Floats:
     for middle in range(n):
         ways = np.minimum(ways, ways[:, middle : middle + 1] + ways[middle])
     apart = np.flatnonzero(np.isinf(ways[0])).tolist()
-    require(not apart, f"the graph falls apart: there is no way from node 0 to {short_repr(apart)}")
+    problem.require(
+        not apart, f"the graph falls apart: there is no way from node 0 to {short_repr(apart)}"
+    )
     return ways
 
 
-def ambulance(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-    """Draw the node of the call, write the next state and return the reward."""
-    call = draw_index(params[_CALLS : _CALLS + int(params[_N])], rng)
-    return respond(state, action, params, call, next_state)
+AT = problem.places(Settings, "n", tail="calls")  # after the calls, the distances by rows
 
 
-def ambulance_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
-    """Draw the node of the call into `outcome[0]`."""
-    outcome[0] = draw_index(params[_CALLS : _CALLS + int(params[_N])], rng)
-    return 0.0
-
-
-def ambulance_given(
-    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
-) -> Any:
+def respond(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
     """Write the next state for a call from `outcome[0]` and return the reward."""
-    return respond(state, action, params, int(outcome[0]), next_state)
-
-
-def ambulance_law(
-    state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
-) -> None:
-    """Fill in the probabilities of the nodes, which are the same at every step."""
-    for i in range(weights.shape[0]):
-        weights[i] = params[_CALLS + i]
-
-
-@jit_inline
-def respond(state: Any, action: Any, params: Any, call: Any, next_state: Any) -> Any:
-    """Write the next state for a given call and return the reward."""
-    n = int(params[_N])
-    ways = _CALLS + n
-    place = int(action[0])
+    n = int(params[AT.n])
+    ways = AT.calls + n
+    place, call = int(action[0]), int(outcome[0])
     next_state[0] = float(call)
     moved = params[ways + int(state[0]) * n + place]
-    return -(params[_MOVE] * moved + params[_WAIT] * params[ways + place * n + call])
+    waited = params[ways + place * n + call]
+    return -(params[AT.move_cost] * moved + params[AT.wait_cost] * waited)
+
+
+def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
+    """Fill in the probabilities of the nodes, which are the same at every step."""
+    for i in range(weights.shape[0]):
+        weights[i] = params[AT.calls + i]
 
 
 class GraphAmbulance(GalleryEnv):
@@ -173,22 +142,25 @@ class GraphAmbulance(GalleryEnv):
     (-155.44, 0)
     """
 
-    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s: Any = problem.read(Settings, "GraphAmbulance", options)
-        self.settings = s
+    model = Model(Settings, AT, respond, law)
+
+    def _layout(self, s: Any) -> Layout:
         self.distances = shortest_ways(s.edges)
         calls = np.array(s.calls)
         n, farthest = len(calls), self.distances[:, calls > 0].max(axis=1)
         most = float((s.move_cost * self.distances.max(axis=0) + s.wait_cost * farthest).max())
         nodes = gym.spaces.Discrete(n)
-        super().__init__(
-            ambulance, nodes, nodes, s.horizon, start=s.start,
-            params=[s.move_cost, s.wait_cost, n, *calls, *self.distances.ravel()],
-            given=ambulance_given, draw=ambulance_draw, weigh=ambulance_law, values=range(n),
-            reward_range=(-max(most, 1e-6), 0.0), name="graph ambulance", render_mode=render_mode,
-        )  # fmt: skip
+        return Layout(
+            nodes,
+            nodes,
+            start=s.start,
+            values=range(n),
+            reward_range=(-max(most, 1e-6), 0.0),
+            further=[n],
+            tail=[*s.calls, *self.distances.ravel()],
+        )
 
-    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+    def _rule(self) -> RuleParts:
         s = self.settings
         waiting = s.wait_cost * self.distances @ np.array(s.calls)
 

@@ -17,91 +17,55 @@ holding). With G(y) = price E min(y, D) - cost y + (cost - holding) E (y - D)+,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from zooming.envs.gallery import problem
-from zooming.envs.gallery.problem import MOST_MEAN, Decide, GalleryEnv, amount, count, profile
-from zooming.kernels import jit_inline, jit_kernel
-from zooming.kernels.solve.laws import draw_index, fill_poisson
-
-_PRICE, _COST, _HOLDING, _SALVAGE, _CAPACITY, _HORIZON, _MEANS = range(7)  # places in params
+from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount, count
+from zooming.kernels.solve.laws import fill_poisson
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(problem.Settings):
     """Numbers of the problem; see `Newsvendor`."""
 
-    demand: float | Sequence[float] = 5.0
-    price: float = 3.0
-    cost: float = 1.0
-    holding: float = 0.2
-    salvage: float | None = None
-    capacity: float = 20.0
-    start: float = 0.0
-    horizon: int = 7
+    demand: float | Sequence[float] = problem.profile(5.0, "the mean demand of a day")
+    price: float = amount(3.0, "the price of a unit")
+    cost: float = amount(1.0, "the cost of a unit")
+    holding: float = amount(0.2, "the cost of keeping a unit overnight")
+    salvage: float | None = amount(None, "the value of a unit that is left at the end")
+    capacity: float = amount(20.0, "the room for stock", 1.0, 1000.0)
+    start: float = amount(0.0, "the stock before the first day", high=lambda s: s.capacity)
+    horizon: int = count(7)
 
     def __post_init__(self) -> None:
-        count(self, "horizon")
-        profile(self, "demand", "the mean demand of a day", 0.0, MOST_MEAN)
-        amount(self, "price", "the price of a unit")
-        amount(self, "cost", "the cost of a unit")
-        amount(self, "holding", "the cost of keeping a unit overnight")
         if self.salvage is None:
             object.__setattr__(self, "salvage", self.cost)
-        amount(self, "salvage", "the value of a unit that is left at the end")
-        amount(self, "capacity", "the room for stock", 1.0, 1000.0)
-        amount(self, "start", "the stock before the first day", 0.0, self.capacity)
+        super().__post_init__()
 
 
-def newsvendor(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-    """Draw the demand of the day, write the next state and return the reward."""
-    return trade(state, action, step, params, draw_demand(step, params, rng), next_state)
+AT = problem.places(Settings)
 
 
-def newsvendor_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
-    """Draw the demand of the day into `outcome[0]`."""
-    outcome[0] = draw_demand(step, params, rng)
-    return 0.0
-
-
-@jit_kernel
-def draw_demand(step: Any, params: Any, rng: Any) -> Any:
-    """Return the Poisson demand of a day, cut off at the capacity."""
-    weights = np.empty(math.ceil(params[_CAPACITY]) + 1)
-    fill_poisson(params[_MEANS + step], weights)
-    return draw_index(weights, rng)
-
-
-def newsvendor_given(
-    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
-) -> Any:
+def trade(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
     """Write the next state for the demand `outcome[0]` and return the reward."""
-    return trade(state, action, step, params, outcome[0], next_state)
-
-
-def newsvendor_law(
-    state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
-) -> None:
-    """Fill in the Poisson law of the demand, cut off at the capacity."""
-    fill_poisson(params[_MEANS + step], weights)
-
-
-@jit_inline
-def trade(state: Any, action: Any, step: Any, params: Any, demand: Any, next_state: Any) -> Any:
-    """Write the next state for a given demand and return the reward."""
-    level = min(state[0] + action[0], params[_CAPACITY])
-    sold = min(level, demand)
+    level = min(state[0] + action[0], params[AT.capacity])
+    sold = min(level, outcome[0])
     left = level - sold
     next_state[0] = left
-    earned = params[_PRICE] * sold - params[_COST] * (level - state[0]) - params[_HOLDING] * left
-    if step == int(params[_HORIZON]) - 1:
-        earned += params[_SALVAGE] * left
+    bought = level - state[0]
+    earned = params[AT.price] * sold - params[AT.cost] * bought - params[AT.holding] * left
+    if step == int(params[AT.horizon]) - 1:
+        earned += params[AT.salvage] * left
     return earned
+
+
+def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
+    """Fill in the Poisson law of the demand, cut off at the capacity."""
+    fill_poisson(params[AT.demand + step], weights)
 
 
 class Newsvendor(GalleryEnv):
@@ -136,30 +100,27 @@ class Newsvendor(GalleryEnv):
     Rule(order up to a level: level=8)
     """
 
-    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s: Any = problem.read(Settings, "Newsvendor", options)
-        self.settings = s
+    model = Model(Settings, AT, trade, law)
+
+    def _layout(self, s: Any) -> Layout:
         low = -s.capacity * (s.cost + s.holding)
         high = s.capacity * max(s.price, s.salvage - s.holding)
-        stock = gym.spaces.Box(0.0, s.capacity, (1,), np.float64)
-        numbers = [s.price, s.cost, s.holding, s.salvage, s.capacity, s.horizon, *s.demand]
-        super().__init__(
-            newsvendor, stock, stock, s.horizon, start=[s.start], params=numbers,
-            given=newsvendor_given,
-            draw=newsvendor_draw, weigh=newsvendor_law, values=range(math.ceil(s.capacity) + 1),
+        stock = problem.box(0.0, s.capacity)
+        return Layout(
+            stock,
+            stock,
+            start=[s.start],
+            values=range(math.ceil(s.capacity) + 1),
+            reward_range=(low, max(high, low + 1.0)),
             resolution=problem.align_cells(s.capacity, 100),
-            reward_range=(low, max(high, low + 1.0)), name="newsvendor", render_mode=render_mode,
-        )  # fmt: skip
+        )
 
-    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+    def _rule(self) -> RuleParts:
         def order_up_to(step: int, states: Any, numbers: Any) -> Any:
             return np.maximum(0.0, numbers[0] - states)
 
-        return (
-            "order up to a level",
-            order_up_to,
-            {"level": (self.level(), 0.0, self.settings.capacity)},
-        )
+        numbers = {"level": (self.level(), 0.0, self.settings.capacity)}
+        return "order up to a level", order_up_to, numbers
 
     def level(self) -> float:
         """Return the order-up-to level y*, for a demand that has the mean of all days every day."""

@@ -17,97 +17,50 @@ The rule computes this price again every day, for the seats and days that are le
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from zooming.envs.gallery import problem
-from zooming.envs.gallery.problem import (
-    MOST_MEAN,
-    Decide,
-    GalleryEnv,
-    amount,
-    count,
-    profile,
-    require,
-)
-from zooming.kernels import jit_inline, jit_kernel
-from zooming.kernels.solve.laws import draw_index, fill_poisson
-
-_WORTH, _SEATS, _MEANS = 0, 1, 2  # places in params
+from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount, count
+from zooming.kernels.solve.laws import fill_poisson
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(problem.Settings):
     """Numbers of the problem; see `Pricing`."""
 
-    customers: float | Sequence[float] = 8.0
-    worth: float = 100.0
-    lowest_price: float = 0.0
-    highest_price: float = 400.0
-    seats: int = 20
-    horizon: int = 8
+    customers: float | Sequence[float] = problem.profile(8.0, "the mean number of customers a day")
+    worth: float = amount(100.0, "what a seat is worth to a customer on average", 1e-6)
+    lowest_price: float = amount(0.0, "the lowest price")
+    highest_price: float = amount(400.0, "the highest price")
+    seats: int = count(20, 1, 1000)
+    horizon: int = count(8)
 
-    def __post_init__(self) -> None:
-        count(self, "horizon")
-        profile(self, "customers", "the mean number of customers a day", 0.0, MOST_MEAN)
-        amount(self, "worth", "what a seat is worth to a customer on average", 1e-6)
-        amount(self, "lowest_price", "the lowest price")
-        amount(self, "highest_price", "the highest price")
-        require(
+    def check(self) -> None:
+        problem.require(
             self.lowest_price < self.highest_price,
             f"lowest_price={self.lowest_price:g} is not below "
             f"highest_price={self.highest_price:g}: there is nothing to decide",
         )
-        count(self, "seats", 1, 1000)
 
 
-def pricing(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-    """Draw the demand at the asked price, write the next state and return the reward."""
-    return sell(state, action, draw_demand(action, step, params, rng), next_state)
+AT = problem.places(Settings)
 
 
-def pricing_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
-    """Draw the demand at the asked price into `outcome[0]`."""
-    outcome[0] = draw_demand(action, step, params, rng)
-    return 0.0
-
-
-@jit_kernel
-def draw_demand(action: Any, step: Any, params: Any, rng: Any) -> Any:
-    """Return the demand at the asked price, cut off at the number of seats."""
-    weights = np.empty(int(params[_SEATS]) + 1)
-    fill_poisson(demand_at(action[0], step, params), weights)
-    return draw_index(weights, rng)
-
-
-def pricing_given(
-    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
-) -> Any:
+def sell(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
     """Write the next state for the demand `outcome[0]` and return the reward."""
-    return sell(state, action, outcome[0], next_state)
-
-
-def pricing_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
-    """Fill in the Poisson law of the demand, cut off at the number of seats."""
-    fill_poisson(demand_at(action[0], step, params), weights)
-
-
-@jit_inline
-def demand_at(price: Any, step: Any, params: Any) -> Any:
-    """Return the mean demand of a day at a price."""
-    return params[_MEANS + step] * math.exp(-price / params[_WORTH])
-
-
-@jit_inline
-def sell(state: Any, action: Any, demand: Any, next_state: Any) -> Any:
-    """Write the next state for a given demand and return the reward."""
-    sold = min(state[0], demand)
+    sold = min(state[0], outcome[0])
     next_state[0] = state[0] - sold
     return action[0] * sold
+
+
+def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
+    """Fill in the Poisson law of the demand at the price, cut off at the number of seats."""
+    mean = params[AT.customers + step] * math.exp(-action[0] / params[AT.worth])
+    fill_poisson(mean, weights)
 
 
 class Pricing(GalleryEnv):
@@ -139,19 +92,19 @@ class Pricing(GalleryEnv):
     (array([129.4]), array([116.3]))
     """
 
-    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s: Any = problem.read(Settings, "Pricing", options)
-        self.settings = s
-        super().__init__(
-            pricing, gym.spaces.Box(0.0, float(s.seats), (1,), np.float64),
-            gym.spaces.Box(s.lowest_price, s.highest_price, (1,), np.float64), s.horizon,
-            start=[float(s.seats)], params=[s.worth, s.seats, *s.customers],
-            given=pricing_given, draw=pricing_draw, weigh=pricing_law, values=range(s.seats + 1),
-            resolution=problem.align_cells(s.seats, 100),
-            reward_range=(0.0, s.seats * s.highest_price), name="pricing", render_mode=render_mode,
-        )  # fmt: skip
+    model = Model(Settings, AT, sell, law)
 
-    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+    def _layout(self, s: Any) -> Layout:
+        return Layout(
+            problem.box(0.0, s.seats),
+            problem.box(s.lowest_price, s.highest_price),
+            start=[float(s.seats)],
+            values=range(s.seats + 1),
+            reward_range=(0.0, s.seats * s.highest_price),
+            resolution=problem.align_cells(s.seats, 100),
+        )
+
+    def _rule(self) -> RuleParts:
         s = self.settings
 
         def price(step: int, states: Any, numbers: Any) -> Any:

@@ -3,25 +3,45 @@
 A problem is a compiled environment whose settings are a dataclass, in practical units. It states
 the range of its rewards, in money. Its `rule` is the policy that practitioners use. It may have an
 optimum in closed form.
+
+The kernels of a problem read its numbers from one vector by name: `AT = places(Settings)` has the
+place of each setting, so that `params[AT.price]` is the price. The vector holds
+
+    number of outcomes, place of the outcomes, settings, further numbers, tail, outcomes,
+
+where the tail is a sequence of any length, such as the mean demand of each day.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+import re
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zooming.envs.compiled import CompiledEnv, Outcomes
+from zooming.envs.functions import (
+    GIVEN_FORM,
+    WEIGH_FORM,
+    compile_as,
+    compose,
+    compose_weighed,
+    draw_weighed,
+)
 from zooming.errors import ConfigurationError
+from zooming.kernels import GIVEN, WEIGH
 from zooming.validation import Floats, as_float, as_floats, check_int, refuse_unknown, short_repr
 
-T = TypeVar("T")
 Decide = Callable[[int, Floats, Floats], Floats]
+RuleParts = tuple[str, Decide, Mapping[str, tuple[float, float, float]]]
+Bound = float | Callable[[Any], float]  # a number, or a function of the other settings
 MOST_MEAN = 500.0  # of a Poisson law: exp(-mean) must not vanish
 MOST_STEPS = 10_000
 
@@ -84,15 +104,7 @@ class Rule:
         return Rule(self.name, self.names, found, self.low, self.high, self.decide, self.env)
 
     def act(self, step: int, observation: Any) -> Any:
-        """Return the action of the rule at one observation.
-
-        Parameters
-        ----------
-        step : int
-            Step of the episode, from 0.
-        observation : Any
-            One observation of the environment.
-        """
+        """Return the action of the rule at one observation. Steps are counted from 0."""
         action = self._actions(step, np.asarray(observation, np.float64).reshape(1, -1))[0]
         return np.int64(action[0]) if self.env.has_whole_actions else action
 
@@ -130,29 +142,198 @@ class Rule:
         return f"Rule({self.name}: {', '.join(f'{name}={value:.4g}' for name, value in pairs)})"
 
 
+class Settings:
+    """Base of the settings of a problem: a frozen dataclass of `amount`, `count`, `profile`.
+
+    Each field is checked and stored in its final form, the horizon first. `check` then checks what
+    concerns several.
+    """
+
+    def __post_init__(self) -> None:
+        own = {one.name: one.metadata for one in fields(self) if one.metadata}  # type: ignore
+        for name in sorted(own, key=lambda name: name != "horizon"):
+            object.__setattr__(self, name, own[name]["check"](self, name))
+        self.check()
+
+    def check(self) -> None:
+        """Raise ConfigurationError if settings do not fit together."""
+
+
+def amount(default: Any, meaning: str, low: Bound = 0.0, high: Bound = math.inf) -> Any:
+    """Return a field that is a number from `low` to `high`.
+
+    `meaning` describes the setting in the error message.
+    """
+
+    def check(settings: Any, name: str) -> float:
+        value = getattr(settings, name)
+        return _number(value, name, meaning, _bound(low, settings), _bound(high, settings))
+
+    return field(default=default, metadata={"check": check, "scalar": True})
+
+
+def count(default: int, low: int = 1, high: int = MOST_STEPS) -> Any:
+    """Return a field that is a whole number from `low` to `high`."""
+
+    def check(settings: Any, name: str) -> int:
+        return check_int(getattr(settings, name), name, low, high)
+
+    return field(default=default, metadata={"check": check, "scalar": True})
+
+
+def profile(default: Any, meaning: str, low: float = 0.0, high: float = MOST_MEAN) -> Any:
+    """Return a field that is one number, or one number per step, stored as a tuple.
+
+    If the settings have no `horizon`, the length of the tuple is the number of steps.
+    """
+
+    def check(settings: Any, name: str) -> tuple[float, ...]:
+        value, n_steps = getattr(settings, name), getattr(settings, "horizon", None)
+        is_many = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+        found = list(value) if is_many else [value] * (n_steps or 1)
+        if not found or len(found) != (n_steps or len(found)):
+            steps = f"each of the {n_steps} steps" if n_steps else "each step"
+            raise ConfigurationError(
+                f"{name} has {len(found)} entries: give one number, or one for {steps}"
+            )
+        return tuple(
+            _number(entry, f"{name}[{i}]" if is_many else name, meaning, low, high)
+            for i, entry in enumerate(found)
+        )
+
+    return field(default=default, metadata={"check": check, "tail": True})
+
+
+def number_list(default: Any) -> Any:
+    """Return a field that is a list of numbers, stored as a tuple."""
+
+    def check(settings: Any, name: str) -> Any:
+        value = getattr(settings, name)
+        try:
+            return None if value is None else tuple(as_floats(value).ravel().tolist())
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"{name}={short_repr(value)}: give a list of numbers"
+            ) from error
+
+    return field(default=default, metadata={"check": check})
+
+
+def require(holds: bool, sentence: str) -> None:
+    """Raise ConfigurationError with `sentence` unless `holds` is true."""
+    if not holds:
+        raise ConfigurationError(sentence)
+
+
+def require_law(chances: Any, name: str) -> None:
+    """Raise ConfigurationError unless the numbers are probabilities."""
+    require(
+        all(chance >= 0 for chance in chances) and abs(sum(chances) - 1) < 1e-9,
+        f"{name}={chances}: probabilities are not negative and sum to 1",
+    )
+
+
+def places(settings: type, *further: str, tail: str | None = None) -> Any:
+    """Return the place in params of each number of a problem, as a named tuple.
+
+    `further` names numbers beyond the settings. The tail is by default the profile of the settings.
+    """
+    own = {one.name: one.metadata for one in fields(settings)}
+    names = [name for name, how in own.items() if "scalar" in how]
+    tails = [tail] if tail else [name for name, how in own.items() if "tail" in how]
+    found = [*names, *further, *tails]
+    return namedtuple("Places", found)(*range(2, 2 + len(found)))
+
+
+@dataclass(frozen=True)
+class Model:
+    """The functions of a problem, with its settings and their places in params.
+
+    `given` plays a step for one outcome, and `weigh` fills in the weights of all outcomes; see
+    `CompiledEnv`. An outcome is drawn by these weights, unless there is a `draw`.
+    """
+
+    settings: type
+    at: Any
+    given: Any
+    weigh: Any
+    draw: Any = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the settings make of a problem.
+
+    `values` are all outcomes of a step: numbers, or rows of numbers. Continuous noise must be
+    approximated by finitely many. `further` and `tail` are those of `places`.
+    """
+
+    states: Any  # a space
+    actions: Any
+    start: Any
+    values: Any
+    reward_range: tuple[float, float]
+    resolution: int | None = None
+    horizon: int | None = None
+    name: str | None = None
+    further: Sequence[float] = ()
+    tail: Sequence[float] = ()
+
+
 class GalleryEnv(CompiledEnv):
     """Base class of gallery problems: a finite set of outcomes, and a classical rule.
 
-    Three functions of a problem must describe the same law. `given` plays a step for one outcome, a
-    row of `values`. `weigh` fills in the weights of all `values`. The dynamics draw an outcome with
-    these weights and do what `given` does. `values` holds all outcomes of a step: numbers, or rows
-    of numbers. Continuous noise must be approximated by finitely many values. `zooming list` shows
-    the text after the colon in the first line of the class's docstring.
-
-    Subclasses set `settings` and define `_rule`, and `closed_form` if there is a formula.
+    Subclasses set `model` and define `_layout` and `_rule`, and `closed_form` if there is a
+    formula. `zooming list` shows the text after the colon in the first line of the class's
+    docstring.
     """
 
-    settings: Any
+    model: ClassVar[Model]
     known: ClassVar[Mapping[str, tuple[float, ...]]] = {}  # {name of a rule in use: its numbers}
 
-    def __init__(
-        self, *arguments: Any, values: ArrayLike, resolution: int | None = None, **options: Any
-    ) -> None:
-        super().__init__(*arguments, **options)
-        self.resolution = resolution
-        found = as_floats(values)
-        found = found.reshape(len(found), -1)
-        self._outcomes = found, np.full(len(found), 1 / len(found))
+    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
+        model, label = self.model, type(self).__name__
+        refuse_unknown(label, options, model.settings)
+        self.settings: Any = model.settings(**options)
+        layout = self._layout(self.settings)
+        values = as_floats(layout.values)
+        values = values.reshape(len(values), -1)
+        self._outcomes = values, np.full(len(values), 1 / len(values))
+        scalars = [
+            getattr(self.settings, one.name)
+            for one in fields(model.settings)
+            if "scalar" in one.metadata
+        ]
+        profiles = [one.name for one in fields(model.settings) if "tail" in one.metadata]
+        tail = layout.tail or [x for name in profiles for x in getattr(self.settings, name)]
+        numbers, width = [*scalars, *layout.further, *tail], values.shape[1]
+        given = compile_as(model.given, GIVEN, GIVEN_FORM)
+        weigh = compile_as(model.weigh, WEIGH, WEIGH_FORM)
+        draw = model.draw or draw_weighed(weigh, 0, width)
+        dynamics = (
+            compose(given, draw, width) if model.draw else compose_weighed(given, weigh, width)
+        )
+        super().__init__(
+            dynamics, layout.states, layout.actions,
+            layout.horizon or self.settings.horizon, start=layout.start,
+            params=[len(values), 2 + len(numbers), *numbers, *values.ravel()], given=given,
+            draw=draw, n_noise=width, weigh=weigh, reward_range=layout.reward_range,
+            name=layout.name or re.sub("(?<!^)(?=[A-Z])", " ", label).lower(),
+            render_mode=render_mode,
+        )  # fmt: skip
+        self.resolution = layout.resolution
+
+    def _layout(self, s: Any) -> Layout:
+        """Return spaces, start, outcomes and range for the settings `s`."""
+        raise NotImplementedError
+
+    def _rule(self) -> RuleParts:
+        """Return the rule's name, its function, and {name: (usual number, lowest, highest)}."""
+        raise NotImplementedError
+
+    def closed_form(self) -> float | None:
+        """Return the optimal return by formula, or None if these settings have no formula."""
+        return None
 
     def outcomes(self, step: int, n: int) -> Outcomes:
         """Return all outcomes. Their weights come from `weigh`."""
@@ -165,8 +346,7 @@ class GalleryEnv(CompiledEnv):
         usual, low, high = (
             np.array(column, np.float64) for column in zip(*numbers.values(), strict=True)
         )
-        inside = np.clip(usual, low, high)
-        return Rule(name, tuple(numbers), inside, low, high, decide, self)
+        return Rule(name, tuple(numbers), np.clip(usual, low, high), low, high, decide, self)
 
     @property
     def rules(self) -> dict[str, Rule]:
@@ -174,65 +354,6 @@ class GalleryEnv(CompiledEnv):
         rule = self.rule
         found = {name: rule.with_numbers(numbers) for name, numbers in self.known.items()}
         return found or {rule.name: rule}
-
-    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
-        """Return the rule's name, its function, and {name: (usual number, lowest, highest)}."""
-        raise NotImplementedError
-
-    def closed_form(self) -> float | None:
-        """Return the optimal return by formula, or None if these settings have no formula."""
-        return None
-
-
-def read(kind: type[T], label: str, options: Mapping[str, Any]) -> T:
-    """Return the settings of a problem. For an unknown option, the error names the nearest one."""
-    refuse_unknown(label, options, kind)
-    return kind(**options)
-
-
-def amount(
-    settings: Any, name: str, meaning: str, low: float = 0.0, high: float = math.inf
-) -> None:
-    """Check that one setting is a number from `low` to `high`, and store it as a float.
-
-    `meaning` describes the setting in the error message.
-    """
-    value = getattr(settings, name)
-    object.__setattr__(settings, name, _number(value, name, meaning, low, high))
-
-
-def count(settings: Any, name: str, low: int = 1, high: int = MOST_STEPS) -> None:
-    """Check that one setting is a whole number from `low` to `high`."""
-    object.__setattr__(settings, name, check_int(getattr(settings, name), name, low, high))
-
-
-def profile(
-    settings: Any, name: str, meaning: str, low: float = 0.0, high: float = math.inf
-) -> None:
-    """Check a setting that is one number, or one number per step.
-
-    Store it as a tuple, one per step. If the settings have no `horizon`, the length of the tuple is
-    the number of steps.
-    """
-    value, n_steps = getattr(settings, name), getattr(settings, "horizon", None)
-    is_many = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
-    found = list(value) if is_many else [value] * (n_steps or 1)
-    if not found or len(found) != (n_steps or len(found)):
-        steps = f"each of the {n_steps} steps" if n_steps else "each step"
-        raise ConfigurationError(
-            f"{name} has {len(found)} entries: give one number, or one for {steps}"
-        )
-    checked = [
-        _number(entry, f"{name}[{i}]" if is_many else name, meaning, low, high)
-        for i, entry in enumerate(found)
-    ]
-    object.__setattr__(settings, name, tuple(checked))
-
-
-def require(holds: bool, sentence: str) -> None:
-    """Raise ConfigurationError with `sentence` unless `holds` is true."""
-    if not holds:
-        raise ConfigurationError(sentence)
 
 
 def largest(mean: float, deviations: float = 6.0) -> int:
@@ -260,6 +381,16 @@ def poisson(mean: float, n: int) -> Floats:
         chances[i] = chances[i - 1] * mean / i
     chances[n] = max(0.0, 1.0 - chances[:n].sum())
     return chances
+
+
+def box(low: Any, high: Any) -> gym.spaces.Box:
+    """Return a box of float64 numbers: of one axis for two numbers, else one axis per entry."""
+    low, high = np.atleast_1d(low).astype(np.float64), np.atleast_1d(high).astype(np.float64)
+    return gym.spaces.Box(low, high, dtype=np.float64)
+
+
+def _bound(bound: Bound, settings: Any) -> float:
+    return bound(settings) if callable(bound) else bound
 
 
 def _number(value: Any, name: str, meaning: str, low: float, high: float) -> float:

@@ -20,181 +20,151 @@ Admission is a threshold above which nobody is admitted. [Naor 1969]
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from zooming.envs.gallery import problem
-from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, profile, require
+from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount, count
 from zooming.kernels import jit_inline, jit_kernel
 from zooming.kernels.solve.laws import draw_index, fill_poisson
 
-# Places in params. PER_JOB is the cost of a lost job, or the price of an admitted one.
-_WAITING, _ENERGY, _PER_JOB, _CAPACITY, _N_ARRIVALS, _SERVICE, _MEANS = range(7)
 MOST_JOBS = 200.0  # mean arrivals or services in a period
 DEVIATIONS = 4.0  # where the law of the arrivals is cut
+ARRIVING = "the mean number of jobs that arrive in a period"
 
 
 @dataclass(frozen=True)
-class QueueSettings:
+class Room(problem.Settings):
+    """Numbers of both problems. Each has a default of its own for most of them."""
+
+    waiting: float = amount(1.0, "the cost of a waiting job for a period")
+    capacity: int = count(15, 1, 200)
+    start: int = count(0, 0, 200)
+    horizon: int = count(12)
+
+    def check(self) -> None:
+        problem.require(
+            self.start <= self.capacity,
+            f"start={self.start} jobs do not fit into a room for capacity={self.capacity}",
+        )
+
+
+@dataclass(frozen=True)
+class QueueSettings(Room):
     """Numbers of the service problem; see `Queue`."""
 
-    arrivals: float | Sequence[float] = 3.0
-    fastest: float = 6.0
-    waiting: float = 1.0
-    energy: float = 0.5
-    lost_cost: float = 10.0
-    capacity: int = 15
-    start: int = 5
-    horizon: int = 12
+    fastest: float = amount(6.0, "the fastest service rate, in jobs a period", 1e-6, MOST_JOBS)
+    energy: float = amount(0.5, "the cost of serving at rate 1")
+    lost_cost: float = amount(10.0, "the cost of a lost job")
+    start: int = count(5, 0, 200)
+    arrivals: float | Sequence[float] = problem.profile(3.0, ARRIVING, 0.0, MOST_JOBS)
 
-    def __post_init__(self) -> None:
-        count(self, "horizon")
-        profile(self, "arrivals", "the mean number of jobs that arrive in a period", 0.0, MOST_JOBS)
-        amount(self, "fastest", "the fastest service rate, in jobs a period", 1e-6, MOST_JOBS)
+    def check(self) -> None:
         mean = float(np.mean(self.arrivals))
-        require(
+        problem.require(
             mean < self.fastest,
             f"arrivals={mean:g} a period on average are not below the rate fastest="
             f"{self.fastest:g}: the queue grows whatever the server does",
         )
-        amount(self, "waiting", "the cost of a waiting job for a period")
-        amount(self, "energy", "the cost of serving at rate 1")
-        amount(self, "lost_cost", "the cost of a lost job")
-        _check_room(self)
+        super().check()
 
 
 @dataclass(frozen=True)
-class AdmissionSettings:
+class AdmissionSettings(Room):
     """Numbers of the admission problem; see `Admission`."""
 
-    arrivals: float | Sequence[float] = 6.0
-    service: float = 4.0
-    price: float = 5.0
-    waiting: float = 1.0
-    capacity: int = 15
-    start: int = 0
-    horizon: int = 12
-
-    def __post_init__(self) -> None:
-        count(self, "horizon")
-        profile(self, "arrivals", "the mean number of jobs that arrive in a period", 0.0, MOST_JOBS)
-        amount(self, "service", "the service rate, in jobs a period", 1e-6, MOST_JOBS)
-        amount(self, "price", "what an admitted job pays")
-        amount(self, "waiting", "the cost of a waiting job for a period")
-        _check_room(self)
+    service: float = amount(4.0, "the service rate, in jobs a period", 1e-6, MOST_JOBS)
+    price: float = amount(5.0, "what an admitted job pays")
+    arrivals: float | Sequence[float] = problem.profile(6.0, ARRIVING, 0.0, MOST_JOBS)
 
 
-def _check_room(settings: Any) -> None:
-    count(settings, "capacity", 1, 200)
-    count(settings, "start", 0, 200)
-    require(
-        settings.start <= settings.capacity,
-        f"start={settings.start} jobs do not fit into a room for capacity={settings.capacity}",
-    )
+AT = problem.places(QueueSettings, "n_arrivals")
+IN = problem.places(AdmissionSettings, "n_arrivals")
 
 
-def queue(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-    """Draw arrivals and services at the chosen rate, write the next state and return the reward."""
-    arrived, served = draw_both(params[_MEANS + step], action[0], params, rng)
-    return serve(state, action, params, arrived, served, next_state)
+def serve(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
+    """Write the next state for `outcome` = (arrivals, services) and return the reward."""
+    lost = shift(state, params[AT.capacity], outcome, next_state)
+    cost = params[AT.waiting] * next_state[0] + params[AT.energy] * action[0] * action[0]
+    return -(cost + params[AT.lost_cost] * lost)
 
 
-def queue_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+def serve_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
     """Draw `outcome` = (arrivals, services) at the chosen rate."""
-    outcome[0], outcome[1] = draw_both(params[_MEANS + step], action[0], params, rng)
-    return 0.0
+    n, capacity = int(params[AT.n_arrivals]), int(params[AT.capacity])
+    return draw_both(params[AT.arrivals + step], n, action[0], capacity + 1, rng, outcome)
 
 
-def queue_given(
-    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
-) -> Any:
-    """Write the next state for `outcome` = (arrivals, services) and return the reward."""
-    return serve(state, action, params, outcome[0], outcome[1], next_state)
-
-
-def queue_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
+def serve_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
     """Fill in the probabilities of all (arrivals, services) at the chosen rate."""
-    fill_both(params[_MEANS + step], action[0], params, weights)
+    n, capacity = int(params[AT.n_arrivals]), int(params[AT.capacity])
+    fill_both(params[AT.arrivals + step], n, action[0], capacity + 1, weights)
 
 
-@jit_inline
-def serve(state: Any, action: Any, params: Any, arrived: Any, served: Any, next_state: Any) -> Any:
-    """Write the next state and return minus the costs of waiting, energy and lost jobs."""
-    lost = shift(state, params, arrived, served, next_state)
-    cost = params[_WAITING] * next_state[0] + params[_ENERGY] * action[0] * action[0]
-    return -(cost + params[_PER_JOB] * lost)
+def admit(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
+    """Write the next state for `outcome` = (admitted arrivals, services), return the reward."""
+    lost = shift(state, params[IN.capacity], outcome, next_state)
+    return params[IN.price] * (outcome[0] - lost) - params[IN.waiting] * next_state[0]
 
 
-def admission(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-    """Draw admitted arrivals and services, write the next state and return the reward."""
-    arrived, served = draw_both(params[_MEANS + step] * action[0], params[_SERVICE], params, rng)
-    return admit(state, params, arrived, served, next_state)
-
-
-def admission_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
+def admit_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
     """Draw `outcome` = (admitted arrivals, services)."""
-    mean = params[_MEANS + step] * action[0]
-    outcome[0], outcome[1] = draw_both(mean, params[_SERVICE], params, rng)
-    return 0.0
+    n, capacity = int(params[IN.n_arrivals]), int(params[IN.capacity])
+    mean = params[IN.arrivals + step] * action[0]
+    return draw_both(mean, n, params[IN.service], capacity + 1, rng, outcome)
 
 
-def admission_given(
-    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
-) -> Any:
-    """Write the next state for `outcome` = (arrivals, services) and return the reward."""
-    return admit(state, params, outcome[0], outcome[1], next_state)
-
-
-def admission_law(
-    state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
-) -> None:
+def admit_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
     """Fill in the probabilities of all (admitted arrivals, services)."""
-    fill_both(params[_MEANS + step] * action[0], params[_SERVICE], params, weights)
+    n, capacity = int(params[IN.n_arrivals]), int(params[IN.capacity])
+    fill_both(params[IN.arrivals + step] * action[0], n, params[IN.service], capacity + 1, weights)
 
 
 @jit_inline
-def admit(state: Any, params: Any, arrived: Any, served: Any, next_state: Any) -> Any:
-    """Write the next state and return the payments of admitted jobs minus the cost of waiting."""
-    lost = shift(state, params, arrived, served, next_state)
-    return params[_PER_JOB] * (arrived - lost) - params[_WAITING] * next_state[0]
-
-
-@jit_inline
-def shift(state: Any, params: Any, arrived: Any, served: Any, next_state: Any) -> Any:
+def shift(state: Any, capacity: Any, outcome: Any, next_state: Any) -> Any:
     """Write the next number of jobs and return how many were lost."""
-    jobs = state[0] - min(served, state[0]) + arrived
-    next_state[0] = min(jobs, params[_CAPACITY])
+    jobs = state[0] - min(outcome[1], state[0]) + outcome[0]
+    next_state[0] = min(jobs, capacity)
     return jobs - next_state[0]
 
 
 @jit_kernel
-def draw_both(arrivals: Any, services: Any, params: Any, rng: Any) -> Any:
-    """Draw (arrivals, services) with the given means."""
-    weights = np.empty(int(params[_N_ARRIVALS]))
+def draw_both(arrivals: Any, n: Any, services: Any, m: Any, rng: Any, outcome: Any) -> Any:
+    """Draw arrivals below n and services below m with the given means."""
+    weights = np.empty(n)
     fill_poisson(arrivals, weights)
-    arrived = draw_index(weights, rng)
-    weights = np.empty(int(params[_CAPACITY]) + 1)
+    outcome[0] = draw_index(weights, rng)
+    weights = np.empty(m)
     fill_poisson(services, weights)
-    return float(arrived), float(draw_index(weights, rng))
+    outcome[1] = draw_index(weights, rng)
+    return 0.0
 
 
 @jit_kernel
-def fill_both(arrivals: Any, services: Any, params: Any, weights: Any) -> None:
-    """Write the joint weights of Poisson arrivals and services.
-
-    Services are cut at the capacity.
-    """
-    n, m = int(params[_N_ARRIVALS]), int(params[_CAPACITY]) + 1
+def fill_both(arrivals: Any, n: Any, services: Any, m: Any, weights: Any) -> None:
+    """Write the joint weights of Poisson arrivals below n and services below m."""
     first, second = np.empty(n), np.empty(m)
     fill_poisson(arrivals, first)
     fill_poisson(services, second)
     for i in range(n):
         for j in range(m):
             weights[i * m + j] = first[i] * second[j]
+
+
+def _layout(s: Any, actions: Any, n: int, reward_range: tuple[float, float]) -> Layout:
+    """Return the layout of either problem, with n numbers of arrivals."""
+    return Layout(
+        problem.box(0.0, s.capacity),
+        actions,
+        start=[float(s.start)],
+        values=[(float(i), float(j)) for i in range(n) for j in range(s.capacity + 1)],
+        reward_range=reward_range,
+        resolution=problem.align_cells(s.capacity, 60),
+        further=[n],
+    )
 
 
 class Queue(GalleryEnv):
@@ -228,23 +198,14 @@ class Queue(GalleryEnv):
     [0.0, 3.5, 5.5]
     """
 
-    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s: Any = problem.read(QueueSettings, "Queue", options)
-        self.settings = s
+    model = Model(QueueSettings, AT, serve, serve_law, serve_draw)
+
+    def _layout(self, s: Any) -> Layout:
         n = problem.largest(max(s.arrivals), DEVIATIONS) + 1
         most = s.waiting * s.capacity + s.energy * s.fastest**2 + s.lost_cost * (n - 1)
-        numbers = [s.waiting, s.energy, s.lost_cost, s.capacity, n, 0.0]
-        super().__init__(
-            queue, gym.spaces.Box(0.0, float(s.capacity), (1,), np.float64),
-            gym.spaces.Box(0.0, s.fastest, (1,), np.float64), s.horizon,
-            start=[float(s.start)], params=[*numbers, *s.arrivals],
-            given=queue_given,
-            draw=queue_draw, n_noise=2, weigh=queue_law, values=_pairs(n, s.capacity),
-            resolution=problem.align_cells(s.capacity, 60),
-            reward_range=(-max(most, 1e-6), 0.0), name="queue", render_mode=render_mode,
-        )  # fmt: skip
+        return _layout(s, problem.box(0.0, s.fastest), n, (-max(most, 1e-6), 0.0))
 
-    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+    def _rule(self) -> RuleParts:
         s = self.settings
 
         def rate(step: int, states: Any, numbers: Any) -> Any:
@@ -287,24 +248,14 @@ class Admission(GalleryEnv):
     [1.0, 0.7, 0.0]
     """
 
-    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s: Any = problem.read(AdmissionSettings, "Admission", options)
-        self.settings = s
-        n = problem.largest(max(s.arrivals), DEVIATIONS) + 1
-        most_admitted = min(n - 1, s.capacity)
-        numbers = [s.waiting, 0.0, s.price, s.capacity, n, s.service]
-        super().__init__(
-            admission, gym.spaces.Box(0.0, float(s.capacity), (1,), np.float64),
-            gym.spaces.Box(0.0, 1.0, (1,), np.float64), s.horizon,
-            start=[float(s.start)], params=[*numbers, *s.arrivals],
-            given=admission_given,
-            draw=admission_draw, n_noise=2, weigh=admission_law, values=_pairs(n, s.capacity),
-            resolution=problem.align_cells(s.capacity, 60),
-            reward_range=(-max(s.waiting * s.capacity, 1e-6), s.price * most_admitted),
-            name="admission", render_mode=render_mode,
-        )  # fmt: skip
+    model = Model(AdmissionSettings, IN, admit, admit_law, admit_draw)
 
-    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+    def _layout(self, s: Any) -> Layout:
+        n = problem.largest(max(s.arrivals), DEVIATIONS) + 1
+        least, most = -max(s.waiting * s.capacity, 1e-6), s.price * min(n - 1, s.capacity)
+        return _layout(s, problem.box(0.0, 1.0), n, (least, most))
+
+    def _rule(self) -> RuleParts:
         s = self.settings
 
         def share(step: int, states: Any, numbers: Any) -> Any:
@@ -317,8 +268,3 @@ class Admission(GalleryEnv):
             share,
             {"threshold": (level, 0.0, s.capacity + 1.0), "share": (1.0, 0.0, 1.0)},
         )
-
-
-def _pairs(n: int, capacity: int) -> Any:
-    """Return all pairs (arrivals, services) in the order of `fill_both`."""
-    return [(float(i), float(j)) for i in range(n) for j in range(capacity + 1)]

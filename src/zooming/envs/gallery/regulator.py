@@ -17,45 +17,31 @@ The rule is u = -k x with one k for all steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium as gym
-import numpy as np
-
 from zooming.envs.gallery import problem
-from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, require
-from zooming.kernels import jit_inline
+from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount, count
 
-_GAIN, _PUSH, _NOISE, _STATE_COST, _PUSH_COST, _WIDEST = range(6)  # places in params
 MOST_WIDE = 1e6
 N_ITERATIONS = 1000  # of the Riccati recursion, for the gain that does not depend on the step
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(problem.Settings):
     """Numbers of the problem; see `Regulator`."""
 
-    gain: float = 1.0
-    push: float = 1.0
-    noise: float = 0.1
-    state_cost: float = 1.0
-    push_cost: float = 0.5
-    strongest: float = 1.0
-    start: float = 1.0
-    horizon: int = 5
+    gain: float = amount(1.0, "the share of a deviation that stays", 0.0, 2.0)
+    push: float = amount(1.0, "the effect of a unit of push", 1e-6)
+    noise: float = amount(0.1, "the size of the noise")
+    state_cost: float = amount(1.0, "the cost of a deviation of 1", 1e-6)
+    push_cost: float = amount(0.5, "the cost of a push of 1", 1e-6)
+    strongest: float = amount(1.0, "the strongest push", 1e-6)
+    start: float = amount(1.0, "the deviation at the start", -MOST_WIDE, MOST_WIDE)
+    horizon: int = count(5)
 
-    def __post_init__(self) -> None:
-        count(self, "horizon")
-        amount(self, "gain", "the share of a deviation that stays", 0.0, 2.0)
-        amount(self, "push", "the effect of a unit of push", 1e-6)
-        amount(self, "noise", "the size of the noise")
-        amount(self, "state_cost", "the cost of a deviation of 1", 1e-6)
-        amount(self, "push_cost", "the cost of a push of 1", 1e-6)
-        amount(self, "strongest", "the strongest push", 1e-6)
-        amount(self, "start", "the deviation at the start", -MOST_WIDE, MOST_WIDE)
-        require(
+    def check(self) -> None:
+        problem.require(
             self.widest() <= MOST_WIDE,
             f"gain={self.gain:g} lets deviations grow to {self.widest():.3g} in "
             f"{self.horizon} steps; give a smaller gain or horizon",
@@ -70,38 +56,20 @@ class Settings:
         return most
 
 
-def regulator(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-    """Toss the coin, write the next state and return the reward."""
-    return steer(state, action, params, 1.0 if rng.random() < 0.5 else -1.0, next_state)
+AT = problem.places(Settings, "widest")
 
 
-def regulator_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
-    """Toss the coin into `outcome[0]`."""
-    outcome[0] = 1.0 if rng.random() < 0.5 else -1.0
-    return 0.0
-
-
-def regulator_given(
-    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
-) -> Any:
+def steer(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
     """Write the next state for the coin value `outcome[0]` and return the reward."""
-    return steer(state, action, params, outcome[0], next_state)
+    x, u = state[0], action[0]
+    after = params[AT.gain] * x + params[AT.push] * u + params[AT.noise] * outcome[0]
+    next_state[0] = min(max(after, -params[AT.widest]), params[AT.widest])
+    return -(params[AT.state_cost] * x * x + params[AT.push_cost] * u * u)
 
 
-def regulator_law(
-    state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
-) -> None:
+def coin(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
     """Fill in the weights of a fair coin."""
     weights[0] = weights[1] = 0.5
-
-
-@jit_inline
-def steer(state: Any, action: Any, params: Any, coin: Any, next_state: Any) -> Any:
-    """Write the next state for a given coin value and return the reward."""
-    x, u = state[0], action[0]
-    after = params[_GAIN] * x + params[_PUSH] * u + params[_NOISE] * coin
-    next_state[0] = min(max(after, -params[_WIDEST]), params[_WIDEST])
-    return -(params[_STATE_COST] * x * x + params[_PUSH_COST] * u * u)
 
 
 class Regulator(GalleryEnv):
@@ -132,22 +100,22 @@ class Regulator(GalleryEnv):
     (-1.42, -1.42)
     """
 
-    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s: Any = problem.read(Settings, "Regulator", options)
-        self.settings = s
+    model = Model(Settings, AT, steer, coin)
+
+    def _layout(self, s: Any) -> Layout:
         widest = s.widest()
         most = s.state_cost * widest**2 + s.push_cost * s.strongest**2
-        numbers = [s.gain, s.push, s.noise, s.state_cost, s.push_cost, widest]
-        super().__init__(
-            regulator, gym.spaces.Box(-widest, widest, (1,), np.float64),
-            gym.spaces.Box(-s.strongest, s.strongest, (1,), np.float64), s.horizon,
-            start=[s.start], params=numbers, given=regulator_given,
-            draw=regulator_draw, weigh=regulator_law,
-            values=(1.0, -1.0), reward_range=(-most, 0.0), name="regulator", resolution=400,
-            render_mode=render_mode,
-        )  # fmt: skip
+        return Layout(
+            problem.box(-widest, widest),
+            problem.box(-s.strongest, s.strongest),
+            start=[s.start],
+            values=(1.0, -1.0),
+            reward_range=(-most, 0.0),
+            resolution=400,
+            further=[widest],
+        )
 
-    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+    def _rule(self) -> RuleParts:
         s = self.settings
 
         def push(step: int, states: Any, numbers: Any) -> Any:

@@ -21,22 +21,15 @@ The rule buys below one price and sells above another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from zooming.envs.gallery import problem
-from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, profile, require
-from zooming.errors import ConfigurationError
-from zooming.kernels import jit_inline, jit_kernel
-from zooming.kernels.solve.laws import draw_index
+from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount
 
-(
-    _CAPACITY, _EFFICIENCY, _WEAR, _PERSISTENCE, _VOLATILITY, _LOWEST, _HIGHEST, _HORIZON, _MEANS,
-) = range(9)  # fmt: skip
 N_NODES = 9  # of the noise: 8 fair coins, with mean 0 and variance 1
 DAY = (
     0.22, 0.20, 0.19, 0.18, 0.19, 0.22, 0.28, 0.34, 0.33, 0.29, 0.25, 0.22,
@@ -45,100 +38,60 @@ DAY = (
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(problem.Settings):
     """Numbers of the problem; see `Storage`."""
 
-    prices: Sequence[float] = DAY
-    capacity: float = 10.0
-    power: float = 4.0
-    efficiency: float = 0.9
-    wear: float = 0.01
-    persistence: float = 0.6
-    volatility: float = 0.04
-    lowest_price: float = 0.0
-    highest_price: float = 0.8
-    start: float = 0.0
+    prices: Sequence[float] = problem.profile(DAY, "the mean price of a step", -1e6, 1e6)
+    capacity: float = amount(10.0, "the energy that the battery holds", 1e-6, 1e6)
+    power: float = amount(4.0, "the energy that a step can move", 1e-6, 1e6)
+    efficiency: float = amount(0.9, "the share of bought energy that is stored", 0.01, 1.0)
+    wear: float = amount(0.01, "the cost of moving a unit of energy")
+    persistence: float = amount(0.6, "the share of a deviation that the next price keeps", 0.0, 1.0)
+    volatility: float = amount(0.04, "the standard deviation of the price's noise")
+    lowest_price: float = amount(0.0, "the lowest price", -1e6, 1e6)
+    highest_price: float = amount(0.8, "the highest price", -1e6, 1e6)
+    start: float = amount(0.0, "the charge at the start")
 
-    def __post_init__(self) -> None:
-        profile(self, "prices", "the mean price of a step", -1e6, 1e6)
-        amount(self, "capacity", "the energy that the battery holds", 1e-6, 1e6)
-        amount(self, "power", "the energy that a step can move", 1e-6, 1e6)
-        amount(self, "efficiency", "the share of bought energy that is stored", 0.01, 1.0)
-        amount(self, "wear", "the cost of moving a unit of energy")
-        amount(self, "persistence", "the share of a deviation that the next price keeps", 0.0, 1.0)
-        amount(self, "volatility", "the standard deviation of the price's noise")
-        amount(self, "lowest_price", "the lowest price", -1e6, 1e6)
-        amount(self, "highest_price", "the highest price", -1e6, 1e6)
-        amount(self, "start", "the charge at the start")
-        require(
+    def check(self) -> None:
+        problem.require(
             self.start <= self.capacity,
             f"start={self.start:g}: the battery holds only capacity={self.capacity:g}",
         )
         low, high = min(self.prices), max(self.prices)
-        if not (self.lowest_price <= low and high <= self.highest_price and low <= high):
-            raise ConfigurationError(
-                f"prices run from {low:g} to {high:g}, outside lowest_price={self.lowest_price:g} "
-                f"to highest_price={self.highest_price:g}; widen these"
-            )
-        require(
+        problem.require(
+            self.lowest_price <= low and high <= self.highest_price,
+            f"prices run from {low:g} to {high:g}, outside lowest_price={self.lowest_price:g} "
+            f"to highest_price={self.highest_price:g}; widen these",
+        )
+        problem.require(
             self.lowest_price < self.highest_price,
             f"lowest_price and highest_price are both {self.lowest_price:g}; give a range",
         )
 
 
-def storage(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-    """Draw the noise of the price, write the next state and return the reward."""
-    return move(state, action, step, params, draw_noise(rng), next_state)
+AT = problem.places(Settings, "horizon")
 
 
-def storage_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
-    """Draw the noise of the price into `outcome[0]`."""
-    outcome[0] = draw_noise(rng)
-    return 0.0
+def move(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
+    """Write the next charge and price for the noise `outcome[0]` and return the reward."""
+    charge, price = state[0], state[1]
+    bought = min(action[0], (params[AT.capacity] - charge) / params[AT.efficiency])
+    bought = max(bought, -charge)
+    stored = params[AT.efficiency] * bought if bought > 0.0 else bought
+    next_state[0] = min(max(charge + stored, 0.0), params[AT.capacity])
+    coming = min(step + 1, int(params[AT.horizon]) - 1)
+    off = params[AT.persistence] * (price - params[AT.prices + step])
+    after = params[AT.prices + coming] + off + params[AT.volatility] * outcome[0]
+    next_state[1] = min(max(after, params[AT.lowest_price]), params[AT.highest_price])
+    return -price * bought - params[AT.wear] * abs(bought)
 
 
-@jit_kernel
-def draw_noise(rng: Any) -> Any:
-    """Return the noise of the price, a sum of fair coins of variance 1."""
-    weights = np.empty(N_NODES)
-    fill_coins(weights)
-    return (draw_index(weights, rng) - 4.0) / np.sqrt(2.0)
-
-
-def storage_given(
-    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
-) -> Any:
-    """Write the next state for the noise `outcome[0]` and return the reward."""
-    return move(state, action, step, params, outcome[0], next_state)
-
-
-def storage_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
-    """Fill in the probabilities of the noise, which are the same for all states and actions."""
-    fill_coins(weights)
-
-
-@jit_inline
-def fill_coins(weights: Any) -> None:
+def coins(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
     """Fill in binomial weights: the noise of the price is a sum of fair coins."""
     n = weights.shape[0] - 1
     weights[0] = 1.0
     for i in range(n):
         weights[i + 1] = weights[i] * (n - i) / (i + 1.0)
-
-
-@jit_inline
-def move(state: Any, action: Any, step: Any, params: Any, noise: Any, next_state: Any) -> Any:
-    """Write the next charge and price for a given noise and return the reward."""
-    charge, price = state[0], state[1]
-    bought = min(action[0], (params[_CAPACITY] - charge) / params[_EFFICIENCY])
-    bought = max(bought, -charge)
-    stored = params[_EFFICIENCY] * bought if bought > 0.0 else bought
-    next_state[0] = min(max(charge + stored, 0.0), params[_CAPACITY])
-    coming = min(step + 1, int(params[_HORIZON]) - 1)
-    expected = params[_MEANS + coming] + params[_PERSISTENCE] * (price - params[_MEANS + step])
-    after = expected + params[_VOLATILITY] * noise
-    next_state[1] = min(max(after, params[_LOWEST]), params[_HIGHEST])
-    return -price * bought - params[_WEAR] * abs(bought)
 
 
 class Storage(GalleryEnv):
@@ -175,25 +128,24 @@ class Storage(GalleryEnv):
     4.1
     """
 
-    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s: Any = problem.read(Settings, "Storage", options)
-        self.settings = s
+    model = Model(Settings, AT, move, coins)
+
+    def _layout(self, s: Any) -> Layout:
         low, high, horizon = s.lowest_price, s.highest_price, len(s.prices)
-        numbers = [s.capacity, s.efficiency, s.wear, s.persistence, s.volatility, low, high]
         least = -s.power * (max(high, -low) + s.wear)
         most = s.power * max(high - s.wear, -low - s.wear, 0.0)
-        ends = np.array([0.0, low]), np.array([s.capacity, high])
-        super().__init__(
-            storage, gym.spaces.Box(*ends, dtype=np.float64),
-            gym.spaces.Box(-s.power, s.power, (1,), np.float64), horizon,
-            start=[s.start, s.prices[0]], params=[*numbers, horizon, *s.prices],
-            given=storage_given,
-            draw=storage_draw, weigh=storage_law, reward_range=(least, max(most, least + 1e-6)),
-            values=(np.arange(N_NODES) - 4.0) / np.sqrt(2.0), name="storage", resolution=40,
-            render_mode=render_mode,
-        )  # fmt: skip
+        return Layout(
+            problem.box([0.0, low], [s.capacity, high]),
+            problem.box(-s.power, s.power),
+            start=[s.start, s.prices[0]],
+            values=(np.arange(N_NODES) - 4.0) / np.sqrt(2.0),
+            reward_range=(least, max(most, least + 1e-6)),
+            resolution=40,
+            horizon=horizon,
+            further=[horizon],
+        )
 
-    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+    def _rule(self) -> RuleParts:
         s = self.settings
 
         def trade(step: int, states: Any, numbers: Any) -> Any:

@@ -19,99 +19,69 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import gymnasium as gym
 import numpy as np
 
 from zooming.envs.gallery import problem
-from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count, require
+from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount, count
 from zooming.envs.gallery.systems.traces import trace_of
-from zooming.kernels import jit_inline
-from zooming.kernels.solve.laws import draw_index
-from zooming.validation import as_floats
 
-_WAITING, _LOST, _CAPACITY, _PAUSE, _FAST, _SLOW, _WORK = range(7)  # places in params
 N_WORK = 8  # amounts of work that arrive
 N_PAUSES = 4  # outcomes of two servers that may pause
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(problem.Settings):
     """Numbers of the problem; see `Balancing`."""
 
-    arrivals: float = 4.0
-    speeds: Sequence[float] = (4.0, 2.0)
-    pause: float = 0.1
-    waiting: float = 1.0
-    lost_cost: float = 20.0
-    capacity: float = 16.0
-    horizon: int = 12
+    arrivals: float = amount(4.0, "the mean work that arrives in a period", 1e-6, 1e6)
+    speeds: Sequence[float] = problem.number_list((4.0, 2.0))
+    pause: float = amount(0.1, "the probability that a server pauses", 0.0, 0.9)
+    waiting: float = amount(1.0, "the cost of a unit of work that waits")
+    lost_cost: float = amount(20.0, "the cost of a unit of lost work")
+    capacity: float = amount(16.0, "the room of a queue", 1e-6, 1e6)
+    horizon: int = count(12)
     trace: str | None = None
 
-    def __post_init__(self) -> None:
-        amount(self, "arrivals", "the mean work that arrives in a period", 1e-6, 1e6)
-        speeds = tuple(as_floats(self.speeds).ravel().tolist())
-        require(
-            len(speeds) == 2 and all(0.0 < speed < np.inf for speed in speeds),
+    def check(self) -> None:
+        problem.require(
+            len(self.speeds) == 2 and all(0.0 < speed < np.inf for speed in self.speeds),
             f"speeds={self.speeds!r}: give two positive numbers, the work of a server in a period",
         )
-        object.__setattr__(self, "speeds", speeds)
-        amount(self, "pause", "the probability that a server pauses", 0.0, 0.9)
-        amount(self, "waiting", "the cost of a unit of work that waits")
-        amount(self, "lost_cost", "the cost of a unit of lost work")
-        amount(self, "capacity", "the room of a queue", 1e-6, 1e6)
-        count(self, "horizon")
-        served = (1.0 - self.pause) * sum(speeds)
-        require(
+        served = (1.0 - self.pause) * sum(self.speeds)
+        problem.require(
             self.arrivals < served,
             f"arrivals={self.arrivals:g} are not below {served:g}, what both servers complete",
         )
-        require(self.waiting + self.lost_cost > 0, "waiting and lost_cost are both 0")
+        problem.require(self.waiting + self.lost_cost > 0, "waiting and lost_cost are both 0")
 
 
-def balancing(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-    """Draw work and pauses, write the next queues and return the reward."""
-    weights = np.empty(N_WORK * N_PAUSES)
-    fill_weights(params, weights)
-    drawn = draw_index(weights, rng)
-    return serve(state, action, params, drawn // N_PAUSES, drawn % N_PAUSES, next_state)
+AT = problem.places(Settings, "first_speed", "second_speed", tail="work")
 
 
-def balancing_given(
-    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
-) -> Any:
-    """Write the next queues for `outcome` = (number of the work, pauses) and return the reward."""
-    return serve(state, action, params, int(outcome[0]), int(outcome[1]), next_state)
+def serve(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
+    """Write the next queues for `outcome` = (number of the work, pauses).
+
+    Return minus the costs of waiting and of lost work.
+    """
+    work, pauses = params[AT.work + int(outcome[0])], int(outcome[1])
+    cost = 0.0
+    for i in range(2):
+        sent = work * (action[0] if i == 0 else 1.0 - action[0])
+        done = 0.0 if pauses >> i & 1 else params[AT.first_speed + i]
+        queue = max(state[i] + sent - done, 0.0)
+        next_state[i] = min(queue, params[AT.capacity])
+        lost = queue - next_state[i]
+        cost += params[AT.waiting] * next_state[i] + params[AT.lost_cost] * lost
+    return -cost
 
 
-def balancing_law(
-    state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
-) -> None:
-    """Fill in the probabilities of all (work, pauses)."""
-    fill_weights(params, weights)
-
-
-@jit_inline
-def fill_weights(params: Any, weights: Any) -> None:
+def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
     """Write the joint weights: all amounts of work are equally likely, pauses are independent."""
-    pause = params[_PAUSE]
+    pause = params[AT.pause]
     for i in range(N_WORK):
         for j in range(N_PAUSES):
             first = pause if j & 1 else 1.0 - pause
             weights[N_PAUSES * i + j] = first * (pause if j & 2 else 1.0 - pause)
-
-
-@jit_inline
-def serve(state: Any, action: Any, params: Any, number: Any, pauses: Any, next_state: Any) -> Any:
-    """Write the next queues and return minus the costs of waiting and of lost work."""
-    work = params[_WORK + number]
-    cost = 0.0
-    for i in range(2):
-        sent = work * (action[0] if i == 0 else 1.0 - action[0])
-        done = 0.0 if pauses >> i & 1 else params[_FAST + i]
-        queue = max(state[i] + sent - done, 0.0)
-        next_state[i] = min(queue, params[_CAPACITY])
-        cost += params[_WAITING] * next_state[i] + params[_LOST] * (queue - next_state[i])
-    return -cost
 
 
 class Balancing(GalleryEnv):
@@ -145,29 +115,30 @@ class Balancing(GalleryEnv):
     ['join the shortest queue', 'power of two choices', 'round robin']
     """
 
+    model = Model(Settings, AT, serve, law)
     known: ClassVar[Mapping[str, tuple[float, ...]]] = {
         "round robin": (0.5, 0.0),
         "power of two choices": (0.5, 0.25),
         "join the shortest queue": (0.5, 0.5),
     }
 
-    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s: Any = problem.read(Settings, "Balancing", options)
-        self.settings = s
+    def _layout(self, s: Any) -> Layout:
         work = trace_of(s.trace).work(N_WORK)
         work *= s.arrivals / work.mean()
         lost = max(work.max() - s.capacity, 0.0) + s.capacity
         most = 2 * s.waiting * s.capacity + s.lost_cost * min(work.max(), lost)
-        numbers = [s.waiting, s.lost_cost, s.capacity, s.pause, *s.speeds]
-        pairs = [(i, j) for i in range(N_WORK) for j in range(N_PAUSES)]
-        super().__init__(
-            balancing, gym.spaces.Box(0.0, s.capacity, (2,), np.float64),
-            gym.spaces.Box(0.0, 1.0, (1,), np.float64), s.horizon, start=[0.0, 0.0],
-            params=[*numbers, *work], given=balancing_given, weigh=balancing_law, values=pairs,
-            resolution=48, reward_range=(-most, 0.0), name="balancing", render_mode=render_mode,
-        )  # fmt: skip
+        return Layout(
+            problem.box([0.0, 0.0], [s.capacity, s.capacity]),
+            problem.box(0.0, 1.0),
+            start=[0.0, 0.0],
+            values=[(i, j) for i in range(N_WORK) for j in range(N_PAUSES)],
+            reward_range=(-most, 0.0),
+            resolution=48,
+            further=s.speeds,
+            tail=work.tolist(),
+        )
 
-    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+    def _rule(self) -> RuleParts:
         def share(step: int, states: Any, numbers: Any) -> Any:
             return numbers[0] + numbers[1] * np.sign(states[:, 1] - states[:, 0])
 

@@ -24,79 +24,55 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import gymnasium as gym
 import numpy as np
 
 from zooming.envs.gallery import problem
-from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count
+from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount, count
 from zooming.envs.gallery.systems.traces import trace_of
-from zooming.kernels import jit_inline
-from zooming.kernels.solve.laws import draw_index
 
-_CAPACITY, _KEEP, _SOFT, _WRITE, _N_BLOCKS, _N_CLASSES, _CLASSES = range(7)  # places in params
 N_CLASSES = 16  # classes of requests in a block
 LEAST_PRESSURE = 0.01
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(problem.Settings):
     """Numbers of the problem; see `Caching`."""
 
-    capacity: float = 60.0
-    write_cost: float = 0.1
-    keep: float = 0.6
-    softness: float = 0.1
-    blocks: int = 8
-    start: float = 1.0
-    horizon: int = 12
+    capacity: float = amount(60.0, "the room of the cache, in requests of mean size", 1e-3, 1e6)
+    write_cost: float = amount(0.1, "the cost of writing all requests, in hits", 0.0, 10.0)
+    keep: float = amount(0.6, "the share of the pressure that stays for a period", 0.0, 0.99)
+    softness: float = amount(0.1, "the width in which admission is random", 1e-3, 1.0)
+    blocks: int = count(8, 1, 64)
+    start: float = amount(1.0, "the pressure before the first period", 0.0, 1.0)
+    horizon: int = count(12)
     trace: str | None = None
 
-    def __post_init__(self) -> None:
-        amount(self, "capacity", "the room of the cache, in requests of mean size", 1e-3, 1e6)
-        amount(self, "write_cost", "the cost of writing all requests, in hits", 0.0, 10.0)
-        amount(self, "keep", "the share of the pressure that stays for a period", 0.0, 0.99)
-        amount(self, "softness", "the width in which admission is random", 1e-3, 1.0)
-        amount(self, "start", "the pressure before the first period", 0.0, 1.0)
-        count(self, "blocks", 1, 64)
-        count(self, "horizon")
+
+AT = problem.places(Settings, tail="classes")
 
 
-def caching(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-    """Draw a block of the trace, write the next pressure and return the reward."""
-    weights = np.ones(int(params[_N_BLOCKS]))
-    return admit(state, action, params, draw_index(weights, rng), next_state)
-
-
-def caching_given(
-    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
-) -> Any:
-    """Write the next pressure for block `outcome[0]` and return the reward."""
-    return admit(state, action, params, int(outcome[0]), next_state)
-
-
-def caching_law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
-    """Fill in equal weights: all blocks of the trace are equally likely."""
-    weights[:] = 1.0
-
-
-@jit_inline
-def admit(state: Any, action: Any, params: Any, block: Any, next_state: Any) -> Any:
-    """Write the next pressure and return the hits minus the cost of writing."""
-    n = int(params[_N_CLASSES])
-    first = _CLASSES + 3 * n * block
+def admit(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
+    """Write the next pressure for block `outcome[0]` and return hits minus the cost of writing."""
+    first = AT.classes + 3 * N_CLASSES * int(outcome[0])
+    soft = params[AT.softness]
     written, total = 0.0, 0.0
-    for j in range(n):
-        share = min(1.0, max(0.0, 1.0 + (params[first + 3 * j] - action[0]) / params[_SOFT]))
+    for j in range(N_CLASSES):
+        share = min(1.0, max(0.0, 1.0 + (params[first + 3 * j] - action[0]) / soft))
         written += share * params[first + 3 * j + 2]
         total += params[first + 3 * j + 2]
     written /= total
-    next_state[0] = params[_KEEP] * state[0] + (1.0 - params[_KEEP]) * written
-    stay = params[_CAPACITY] / max(next_state[0], LEAST_PRESSURE)
+    next_state[0] = params[AT.keep] * state[0] + (1.0 - params[AT.keep]) * written
+    stay = params[AT.capacity] / max(next_state[0], LEAST_PRESSURE)
     hits = 0.0
-    for j in range(n):
-        share = min(1.0, max(0.0, 1.0 + (params[first + 3 * j] - action[0]) / params[_SOFT]))
+    for j in range(N_CLASSES):
+        share = min(1.0, max(0.0, 1.0 + (params[first + 3 * j] - action[0]) / soft))
         hits += share * (1.0 - math.exp(-params[first + 3 * j + 1] * stay))
-    return hits / n - params[_WRITE] * written
+    return hits / N_CLASSES - params[AT.write_cost] * written
+
+
+def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
+    """Fill in equal weights: all blocks of the trace are equally likely."""
+    weights[:] = 1.0
 
 
 class Caching(GalleryEnv):
@@ -132,23 +108,24 @@ class Caching(GalleryEnv):
     ['LFU admission', 'LRU']
     """
 
+    model = Model(Settings, AT, admit, law)
     known: ClassVar[Mapping[str, tuple[float, ...]]] = {"LRU": (0.0,), "LFU admission": (0.3,)}
 
-    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s: Any = problem.read(Settings, "Caching", options)
-        self.settings = s
+    def _layout(self, s: Any) -> Layout:
         classes = trace_of(s.trace).classes(s.blocks, N_CLASSES)
         most = 1.0 - np.exp(-classes[:, :, 1] * s.capacity / LEAST_PRESSURE).mean(axis=1)
-        numbers = [s.capacity, s.keep, s.softness, s.write_cost, s.blocks, N_CLASSES]
-        unit = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-        super().__init__(
-            caching, unit, unit, s.horizon, start=[s.start], params=[*numbers, *classes.ravel()],
-            given=caching_given, weigh=caching_law, values=range(s.blocks), resolution=60,
-            reward_range=(-s.write_cost, float(most.max())), name="caching",
-            render_mode=render_mode,
-        )  # fmt: skip
+        unit = problem.box(0.0, 1.0)
+        return Layout(
+            unit,
+            unit,
+            start=[s.start],
+            values=range(s.blocks),
+            reward_range=(-s.write_cost, float(most.max())),
+            resolution=60,
+            tail=classes.ravel().tolist(),
+        )
 
-    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+    def _rule(self) -> RuleParts:
         def threshold(step: int, states: Any, numbers: Any) -> Any:
             return np.full(len(states), numbers[0])
 

@@ -18,76 +18,53 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import gymnasium as gym
 import numpy as np
 
 from zooming.envs.gallery import problem
-from zooming.envs.gallery.problem import Decide, GalleryEnv, amount, count
+from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount, count
 from zooming.envs.gallery.systems.traces import trace_of
-from zooming.kernels import jit_inline
-from zooming.kernels.solve.laws import draw_index
 
-_LATENCY, _FARTHEST, _LOAD, _WIDTH, _MOST, _MIX, _POLLUTION, _DELAY, _RUNS = range(9)  # in params
 N_RUNS, N_OTHER = 6, 3  # outcomes: shares of runs, and traffic of others
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(problem.Settings):
     """Numbers of the problem; see `Prefetching`."""
 
-    latency: float = 2.0
-    farthest: float = 16.0
-    load: float = 2.0
-    bandwidth: float = 1.2
-    most_backlog: float = 4.0
-    mix: float = 0.5
-    pollution: float = 0.4
-    delay: float = 0.2
-    horizon: int = 12
+    latency: float = amount(2.0, "the lines that pass while one is fetched", 1e-3, 1e4)
+    farthest: float = amount(16.0, "the largest distance, in lines", 1e-3, 1e4)
+    load: float = amount(2.0, "the traffic of fetching farthest lines in vain", 0.0, 100.0)
+    bandwidth: float = amount(1.2, "the traffic that the bus carries in a period", 1e-3, 100.0)
+    most_backlog: float = amount(4.0, "the largest backlog of the bus", 1e-3, 100.0)
+    mix: float = amount(0.5, "the share of the measured runs that a period replaces", 0.0, 1.0)
+    pollution: float = amount(0.4, "the cost of fetching farthest lines in vain", 0.0, 100.0)
+    delay: float = amount(0.2, "the cost of a unit of backlog", 0.0, 100.0)
+    horizon: int = count(12)
     trace: str | None = None
 
-    def __post_init__(self) -> None:
-        amount(self, "latency", "the lines that pass while one is fetched", 1e-3, 1e4)
-        amount(self, "farthest", "the largest distance, in lines", 1e-3, 1e4)
-        amount(self, "load", "the traffic of fetching farthest lines in vain", 0.0, 100.0)
-        amount(self, "bandwidth", "the traffic that the bus carries in a period", 1e-3, 100.0)
-        amount(self, "most_backlog", "the largest backlog of the bus", 1e-3, 100.0)
-        amount(self, "mix", "the share of the measured runs that a period replaces", 0.0, 1.0)
-        amount(self, "pollution", "the cost of fetching farthest lines in vain", 0.0, 100.0)
-        amount(self, "delay", "the cost of a unit of backlog", 0.0, 100.0)
-        count(self, "horizon")
+
+AT = problem.places(Settings, tail="runs")
 
 
-def prefetching(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
-    """Draw runs and traffic of others, write the next state and return the reward."""
-    drawn = draw_index(np.ones(N_RUNS * N_OTHER), rng)
-    return fetch(state, action, params, drawn // N_OTHER, drawn % N_OTHER, next_state)
+def fetch(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
+    """Write the next state for `outcome` = (number of the runs, of the traffic).
+
+    Return hits minus the costs of waste and backlog.
+    """
+    needed = params[AT.latency] * (1.0 + state[1])
+    useful = state[0] * min(1.0, action[0] / needed)
+    waste = (1.0 - state[0]) * action[0] / params[AT.farthest]
+    traffic = 0.2 + 0.3 * outcome[1] + useful + params[AT.load] * waste
+    backlog = max(state[1] + traffic - params[AT.bandwidth], 0.0)
+    next_state[1] = min(backlog, params[AT.most_backlog])
+    runs = params[AT.runs + int(outcome[0])]
+    next_state[0] = state[0] + params[AT.mix] * (runs - state[0])
+    return useful - params[AT.pollution] * waste - params[AT.delay] * next_state[1]
 
 
-def prefetching_given(
-    state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
-) -> Any:
-    """Write the next state for `outcome` = (number of the runs, of the traffic); see `fetch`."""
-    return fetch(state, action, params, int(outcome[0]), int(outcome[1]), next_state)
-
-
-def prefetching_law(
-    state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
-) -> None:
+def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
     """Fill in equal weights."""
     weights[:] = 1.0
-
-
-@jit_inline
-def fetch(state: Any, action: Any, params: Any, runs: Any, other: Any, next_state: Any) -> Any:
-    """Write the next state and return hits minus the costs of waste and backlog."""
-    needed = params[_LATENCY] * (1.0 + state[1])
-    useful = state[0] * min(1.0, action[0] / needed)
-    waste = (1.0 - state[0]) * action[0] / params[_FARTHEST]
-    traffic = 0.2 + 0.3 * other + useful + params[_LOAD] * waste
-    next_state[1] = min(max(state[1] + traffic - params[_WIDTH], 0.0), params[_MOST])
-    next_state[0] = state[0] + params[_MIX] * (params[_RUNS + runs] - state[0])
-    return useful - params[_POLLUTION] * waste - params[_DELAY] * next_state[1]
 
 
 class Prefetching(GalleryEnv):
@@ -123,26 +100,23 @@ class Prefetching(GalleryEnv):
     ['distance 1', 'distance 2', 'distance 4', 'distance 8']
     """
 
+    model = Model(Settings, AT, fetch, law)
     known: ClassVar[Mapping[str, tuple[float, ...]]] = {
         f"distance {d}": (float(d),) for d in (1, 2, 4, 8)
     }
 
-    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
-        s: Any = problem.read(Settings, "Prefetching", options)
-        self.settings = s
-        runs = trace_of(s.trace).runs(N_RUNS)
-        numbers = [s.latency, s.farthest, s.load, s.bandwidth, s.most_backlog, s.mix, s.pollution]
-        pairs = [(i, j) for i in range(N_RUNS) for j in range(N_OTHER)]
-        space = gym.spaces.Box(np.zeros(2), np.array([1.0, s.most_backlog]), (2,), np.float64)
-        super().__init__(
-            prefetching, space, gym.spaces.Box(0.0, s.farthest, (1,), np.float64), s.horizon,
-            start=[0.5, 0.0], params=[*numbers, s.delay, *runs], given=prefetching_given,
-            weigh=prefetching_law, values=pairs, resolution=32,
-            reward_range=(-s.pollution - s.delay * s.most_backlog, 1.0), name="prefetching",
-            render_mode=render_mode,
-        )  # fmt: skip
+    def _layout(self, s: Any) -> Layout:
+        return Layout(
+            problem.box([0.0, 0.0], [1.0, s.most_backlog]),
+            problem.box(0.0, s.farthest),
+            start=[0.5, 0.0],
+            values=[(i, j) for i in range(N_RUNS) for j in range(N_OTHER)],
+            reward_range=(-s.pollution - s.delay * s.most_backlog, 1.0),
+            resolution=32,
+            tail=trace_of(s.trace).runs(N_RUNS).tolist(),
+        )
 
-    def _rule(self) -> tuple[str, Decide, Mapping[str, tuple[float, float, float]]]:
+    def _rule(self) -> RuleParts:
         s = self.settings
 
         def distance(step: int, states: Any, numbers: Any) -> Any:
