@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -23,9 +23,8 @@ from zooming.agents.files.container import unpack_container
 from zooming.agents.training.replay import Transitions
 from zooming.agents.warm.warm_start import Guide
 from zooming.desk import page
-from zooming.desk import storage as tables
 from zooming.desk.learner import LATEST, Learner
-from zooming.desk.storage import CANCELLED, EXPIRED, OPEN, TOLD, SQLite, Storage
+from zooming.desk.storage import CANCELLED, EXPIRED, FORMAT, OPEN, TOLD, open_storage
 from zooming.errors import CheckpointError, ConfigurationError, TransitionError, ZoomingError
 from zooming.logs.record import make_log
 from zooming.validation import check_choice, check_float, known_options, short_repr
@@ -37,7 +36,6 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _BATCH = 200  # events that are learned before they are published
 _EVERY = 5.0  # least seconds between snapshots in the database
 _SHARE = 20.0  # a snapshot or a publication takes at most 1 / _SHARE of the time
-_COLUMNS = "id, step, observation, action, explored, decider, version, state, episode, bounds"
 
 
 def seconds(given: Any, name: str) -> float | None:
@@ -55,27 +53,6 @@ def seconds(given: Any, name: str) -> float | None:
     if isinstance(given, (int, float)) and 0 < given < math.inf:
         return float(given)
     raise ConfigurationError(f"{name}={given!r}: give seconds, or text such as '30m', '12h', '2d'")
-
-
-def open_storage(place: str | os.PathLike[str], durability: str, exists: bool) -> Storage:
-    """Return the storage at a path, or of a URL that begins with postgresql://.
-
-    `exists` says whether there must be a desk at that place.
-    """
-    if durability not in ("power", "process"):
-        raise ConfigurationError(
-            f"durability={durability!r}: choose 'power' (a decision survives a power failure) or "
-            "'process' (it survives the death of the process, and asks are faster)"
-        )
-    if str(place).startswith(("postgresql://", "postgres://")):
-        from zooming.desk.postgres import Postgres
-
-        return Postgres(str(place), durability)
-    if exists and not os.path.exists(place):
-        raise ConfigurationError(
-            f"{place} does not exist; zooming.Desk(agent, {str(place)!r}) makes a new desk"
-        )
-    return SQLite(str(place), durability)
 
 
 @dataclass(frozen=True)
@@ -109,6 +86,26 @@ class Decision:
     by: str
 
 
+class _Row(NamedTuple):
+    """A row of the table of decisions."""
+
+    id: int
+    step: int
+    observation: str
+    action: str
+    explored: int
+    decider: str
+    version: int
+    state: str
+    episode: int
+    bounds: str | None
+    at: float
+    key: str | None
+
+
+_COLUMNS = ", ".join(_Row._fields)
+
+
 @dataclass(frozen=True)
 class Verified:
     """The result of `Desk.verify`: events replayed, and size of the agent that came out."""
@@ -117,12 +114,14 @@ class Verified:
     n_bytes: int
 
 
+@dataclass
 class _Job:
     """Work inside of a transaction, which a thread waits for."""
 
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self.work, self.result, self.is_done = work, None, False
-        self.error: BaseException | None = None
+    work: Callable[[], Any]
+    result: Any = None
+    error: BaseException | None = None
+    is_done: bool = False
 
 
 class Desk:
@@ -246,9 +245,7 @@ class Desk:
         described = json.dumps(parts, sort_keys=True)
         name, run = self.storage.name, self.storage.run
         with self.storage.transaction():
-            rows: Any = run("SELECT name, value FROM meta")
-            found: dict[str, str] = dict(rows)
-            _check_format(name, found)
+            found = self._meta()
             if "agent" in found and found["agent"] != described:
                 was, now = json.loads(found["agent"]), json.loads(described)
                 raise ConfigurationError(
@@ -257,18 +254,27 @@ class Desk:
                 )
             _set(run, "settings", json.dumps(settings))
             if "agent" not in found:
-                for key, value in (("format", str(tables.FORMAT)), ("agent", described)):
+                first = {"format": str(FORMAT), "agent": described, "mode": LEARNING}
+                for key, value in first.items():
                     _set(run, key, value)
-                _set(run, "mode", LEARNING)
                 run("INSERT INTO snapshots VALUES (0, ?, ?, ?)", [content, opened, time.time()])
+
+    def _meta(self) -> dict[str, str]:
+        """Return the table `meta`, of a format that is known."""
+        rows: Any = self.storage.run("SELECT name, value FROM meta")
+        found: dict[str, str] = dict(rows)
+        if int(found.get("format", FORMAT)) > FORMAT:
+            raise ConfigurationError(
+                f"{self.storage.name} was written by a newer zooming (format {found['format']}, "
+                f"this one reads {FORMAT}); update zooming"
+            )
+        return found
 
     def _start(
         self, kind: type[Agent] | None, learner: str, fallback: Any, apprentice: Any
     ) -> None:
         check_choice("learner", learner, LEARNERS)
-        rows: Any = self.storage.read("SELECT name, value FROM meta")
-        found: dict[str, str] = dict(rows)
-        _check_format(self.storage.name, found)
+        found = self._meta()
         if "agent" not in found:
             raise ConfigurationError(
                 f"{self.storage.name} has no desk; zooming.Desk(agent, place) makes one"
@@ -348,35 +354,30 @@ class Desk:
         made: Decision = self._write(lambda: self._decide(text, episode, step, id, limits))
         return made
 
+    def _rows(self, where: str, *values: Any) -> list[_Row]:
+        """Return decisions, inside of a transaction."""
+        rows = self.storage.run(f"SELECT {_COLUMNS} FROM decisions WHERE {where}", values)
+        return [_Row(*row) for row in rows]
+
     def _decide(
         self, text: str, name: str, step: int | None, key: str | None, limits: str | None
     ) -> Decision:
-        run = self.storage.run
-        if key is not None:
-            rows = run(f"SELECT {_COLUMNS} FROM decisions WHERE key = ?", [key])
-            if rows:
-                return self._repeat(rows[0], text, name, f"id {key!r}")
-        number, seed, drawn, is_over = (*(
-            run(
-                "SELECT number, seed, drawn, is_over FROM episodes WHERE name = ? "
-                "ORDER BY number DESC LIMIT 1", [name],
-            ) or [(None, None, None, 1)]
-        )[0],)  # fmt: skip
-        (agent, version), at = self._reader, 0
-        if not is_over:
-            last = run(
-                f"SELECT {_COLUMNS} FROM decisions WHERE episode = ? ORDER BY id DESC LIMIT 1",
-                [number],
-            )[0]
-            at = last[1] + (last[7] != CANCELLED)
-            is_same = last[7] == OPEN and last[2] == text and key is None
-            if is_same and step in (None, last[1]):
+        run, (agent, version), at = self.storage.run, self._reader, 0
+        if key is not None and (rows := self._rows("key = ?", key)):
+            return self._repeat(rows[0], text, name, f"id {key!r}")
+        known = run(
+            "SELECT number, seed, drawn, is_over FROM episodes WHERE name = ? "
+            "ORDER BY number DESC LIMIT 1", [name],
+        )  # fmt: skip
+        number, seed, drawn, begins = known[0] if known else (None, None, None, 1)
+        if not begins:
+            last = self._rows("episode = ? ORDER BY id DESC LIMIT 1", number)[0]
+            at = last.step + (last.state != CANCELLED)
+            is_same = last.state == OPEN and last.observation == text and key is None
+            if is_same and step in (None, last.step):
                 return self._decision(last, name)
             if step is not None and 0 <= step < at:
-                rows = run(
-                    f"SELECT {_COLUMNS} FROM decisions WHERE episode = ? AND step = ? "
-                    "ORDER BY id DESC LIMIT 1", [number, step],
-                )  # fmt: skip
+                rows = self._rows("episode = ? AND step = ? ORDER BY id DESC LIMIT 1", number, step)
                 return self._repeat(rows[0], text, name, f"step {step} of {name!r}")
             if at >= agent.horizon:
                 raise ConfigurationError(
@@ -387,8 +388,7 @@ class Desk:
             raise ConfigurationError(
                 f"step={step}: the next decision of the episode {name!r} is for step {at}"
             )
-        now, begins = self._now(), bool(is_over)
-        mode = _get(run, "mode")
+        now, mode = self._now(), _get(run, "mode")
         if begins:
             number = run("SELECT COALESCE(MAX(number), -1) + 1 FROM episodes")[0][0]
             play = self._draw(agent, number, mode)
@@ -434,24 +434,22 @@ class Desk:
             flat = rules.rule_action(agent, self._fallback, step, observation, info)
             return agent.axes.shaped_action(flat), "fallback"
 
-    def _repeat(self, row: Any, text: str, name: str, what: str) -> Decision:
-        found = self._decision(row, self._name(row[8]))
-        if row[2] != text or found.episode != name:
+    def _repeat(self, row: _Row, text: str, name: str, what: str) -> Decision:
+        names = self.storage.run("SELECT name FROM episodes WHERE number = ?", [row.episode])
+        if row.observation != text or names[0][0] != name:
             raise ConfigurationError(
-                f"{what} was decided for the observation {row[2]} of the episode "
-                f"{found.episode!r}, and now asked for {text} of {name!r}"
+                f"{what} was decided for the observation {row.observation} of the episode "
+                f"{names[0][0]!r}, and now asked for {text} of {name!r}"
             )
-        if row[7] == CANCELLED:
+        if row.state == CANCELLED:
             raise ConfigurationError(f"{what} was cancelled; ask with another id")
-        return found
+        return self._decision(row, name)
 
-    def _decision(self, row: Any, name: str) -> Decision:
-        action = self._reader[0].axes.actions.shaped(np.array(json.loads(row[3])))
-        return Decision(row[0], name, row[1], action, bool(row[4]), row[6], row[5])
-
-    def _name(self, number: int) -> str:
-        rows = self.storage.read("SELECT name FROM episodes WHERE number = ?", [number])
-        return str(rows[0][0]) if rows else ""
+    def _decision(self, row: _Row, name: str) -> Decision:
+        action = self._reader[0].axes.actions.shaped(np.array(json.loads(row.action)))
+        return Decision(
+            row.id, name, row.step, action, bool(row.explored), row.version, row.decider
+        )
 
     def tell(
         self,
@@ -487,22 +485,20 @@ class Desk:
             one, with several="first") or "frozen" if it is logged only; "same" if it was told.
         """
         agent, row = self._reader[0], self._row(id)
-        step = row[1]
-        if next_observation is None:
-            if not terminated:
-                raise TransitionError(
-                    f"{agent.env_name}, step {step}: next_observation is missing; it may be left "
-                    "out if terminated=True"
-                )
-            following = json.loads(row[2])
-        else:
-            following = agent.axes.states.flat(next_observation, "next observation").tolist()
-        states, played = agent.axes.states, json.loads(row[3])
+        states, actions = agent.axes.states, agent.axes.actions
+        seen = following = json.loads(row.observation)
+        if next_observation is not None:
+            following = states.flat(next_observation, "next observation").tolist()
+        elif not terminated:
+            raise TransitionError(
+                f"{agent.env_name}, step {row.step}: next_observation is missing; it may be left "
+                "out if terminated=True"
+            )
+        played = json.loads(row.action)
         if action is not None:
-            played = agent.axes.actions.flat(action, "action").tolist()
+            played = actions.flat(action, "action").tolist()
         agent.problem.check_transition(
-            step, states.shaped(np.array(json.loads(row[2]))),
-            agent.axes.actions.shaped(np.array(played)), reward,
+            row.step, states.shaped(np.array(seen)), actions.shaped(np.array(played)), reward,
             states.shaped(np.array(following)),
         )  # fmt: skip
         told = {
@@ -517,23 +513,22 @@ class Desk:
                 self._learn()
         return kind
 
-    def _row(self, id: Any) -> Any:
-        """Return the columns of a decision, the time and the caller's id."""
+    def _row(self, id: Any) -> _Row:
+        """Return a decision, from outside of a transaction."""
         rows = []
         if isinstance(id, (int, np.integer)):
-            found = f"SELECT {_COLUMNS}, at, key FROM decisions WHERE id = ?"
+            found = f"SELECT {_COLUMNS} FROM decisions WHERE id = ?"
             rows = self.storage.read(found, [int(id)])
         if not rows:
             raise ConfigurationError(
                 f"no decision of {self.storage.name} has the id {short_repr(id)}; ids come from ask"
             )
-        return rows[0]
+        return _Row(*rows[0])
 
     def _tell(self, id: int, told: dict[str, Any], horizon: int) -> str:
         run, several = self.storage.run, self.settings["several"]
-        _, step, *_, state, number, _ = run(f"SELECT {_COLUMNS} FROM decisions WHERE id = ?", [id])[
-            0
-        ]
+        row = self._rows("id = ?", id)[0]
+        state, number = row.state, row.episode
         if state == CANCELLED:
             raise ConfigurationError(f"decision {id} was cancelled, so it has no reward")
         before = run(
@@ -559,7 +554,7 @@ class Desk:
         self._log(kind, number, id, told)
         if kind in ("tell", "frozen"):
             run("UPDATE decisions SET state = ? WHERE id = ?", [TOLD, id])
-        if told["terminated"] or step + 1 == horizon:
+        if told["terminated"] or row.step + 1 == horizon:
             run("UPDATE episodes SET is_over = 1 WHERE number = ?", [number])
         return kind
 
@@ -568,19 +563,18 @@ class Desk:
 
         It must be the last decision of its episode, and without a reward.
         """
-        row = self._row(id)
+        self._row(id)
 
         def work() -> None:
-            run, number = self.storage.run, row[8]
-            state = run("SELECT state FROM decisions WHERE id = ?", [id])[0][0]
-            latest = run("SELECT MAX(id) FROM decisions WHERE episode = ?", [number])[0][0]
-            if state == CANCELLED:
+            row = self._rows("id = ?", id)[0]
+            if row.state == CANCELLED:
                 return
-            if state != OPEN or latest != id:
-                why = "has a reward" if state != OPEN else "is not the last one of its episode"
+            last = self._rows("episode = ? ORDER BY id DESC LIMIT 1", row.episode)[0]
+            if row.state != OPEN or last.id != id:
+                why = "has a reward" if row.state != OPEN else "is not the last one of its episode"
                 raise ConfigurationError(f"decision {id} {why}; it cannot be cancelled")
-            run("UPDATE decisions SET state = ? WHERE id = ?", [CANCELLED, id])
-            self._log("cancel", number, id, {})
+            self.storage.run("UPDATE decisions SET state = ? WHERE id = ?", [CANCELLED, id])
+            self._log("cancel", row.episode, id, {})
 
         self._write(work)
 
@@ -592,10 +586,10 @@ class Desk:
 
         def work() -> int:
             run = self.storage.run
-            numbers = [row[0] for row in run("SELECT number FROM episodes WHERE name=?", [episode])]
+            numbers = run("SELECT number FROM episodes WHERE name = ?", [episode])
             for number in numbers:
-                run("UPDATE episodes SET name = NULL WHERE number = ?", [number])
-                run("UPDATE decisions SET key = NULL WHERE episode = ?", [number])
+                run("UPDATE episodes SET name = NULL WHERE number = ?", number)
+                run("UPDATE decisions SET key = NULL WHERE episode = ?", number)
             return len(numbers)
 
         found: int = self._write(work)
@@ -636,8 +630,8 @@ class Desk:
     @staticmethod
     def _warm(agent: Agent) -> None:
         """Make the recommended plan, so that no `ask` waits for it."""
-        low, _ = agent.axes.low[: agent.axes.n_state], None
-        agent.predict(agent.axes.states.shaped(np.array(low)), np.array([0]))
+        low = np.array(agent.axes.low[: agent.axes.n_state])
+        agent.predict(agent.axes.states.shaped(low), np.array([0]))
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -772,7 +766,7 @@ class Desk:
                 [now - wait],
             )
             if rows:
-                self._write(lambda: self._each(self._expire, [row[0] for row in rows]))
+                self._write(lambda: [self._expire(row[0]) for row in rows])
         if age is not None and self._leader is not None and self._leader.open:
             rows = self.storage.read(
                 "SELECT number FROM episodes WHERE number >= ? AND at < ? ORDER BY number",
@@ -780,39 +774,29 @@ class Desk:
             )
             old = [row[0] for row in rows if row[0] in self._leader.open]
             if old:
-                self._write(lambda: self._each(self._close_episode, old))
-
-    @staticmethod
-    def _each(work: Callable[[int], None], numbers: list[int]) -> None:
-        for number in numbers:
-            work(number)
+                self._write(lambda: [self._close_episode(number) for number in old])
 
     def _expire(self, id: int) -> None:
         run, default = self.storage.run, self.settings["default_reward"]
-        _, step, *_, state, number, _ = run(f"SELECT {_COLUMNS} FROM decisions WHERE id = ?", [id])[
-            0
-        ]
-        if state != OPEN:
+        row = self._rows("id = ?", id)[0]
+        if row.state != OPEN:
             return
-        parts = [
-            json.loads(row[0])
-            for row in run(
-                "SELECT data FROM events WHERE decision = ? AND kind = 'part' ORDER BY seq", [id]
-            )
-        ]
-        following = run(
-            "SELECT observation FROM decisions WHERE episode = ? AND step = ? AND state <> ? "
-            "ORDER BY id DESC LIMIT 1", [number, step + 1, CANCELLED],
+        data = "SELECT data FROM events WHERE decision = ? AND kind = 'part' ORDER BY seq"
+        parts = [json.loads(part[0]) for part in run(data, [id])]
+        following = self._rows(
+            "episode = ? AND step = ? AND state <> ? ORDER BY id DESC LIMIT 1",
+            row.episode, row.step + 1, CANCELLED,
         )  # fmt: skip
         run("UPDATE decisions SET state = ? WHERE id = ?", [EXPIRED, id])
         if parts:
             told = {**parts[-1], "reward": sum(part["reward"] for part in parts)}
-            self._log("tell", number, id, told)
+            self._log("tell", row.episode, id, told)
         elif default is not None and following:
-            told = {"reward": default, "next": json.loads(following[0][0]), "terminated": False}
-            self._log("tell", number, id, told)
+            after = json.loads(following[0].observation)
+            told = {"reward": default, "next": after, "terminated": False}
+            self._log("tell", row.episode, id, told)
         else:
-            self._log("missing", number, id, {})
+            self._log("missing", row.episode, id, {})
 
     def _close_episode(self, number: int) -> None:
         run = self.storage.run
@@ -877,13 +861,10 @@ class Desk:
         }  # fmt: skip
 
     def why(self, id: int) -> dict[str, Any]:
-        """Return what was decided, from what, by whom, with which random number, and what came.
-
-        `again(id)` makes the same decision once more.
-        """
+        """Return what was decided, from what, by whom, with which random number, and what came."""
         row = self._row(id)
         name, seed, drawn = self.storage.read(
-            "SELECT name, seed, drawn FROM episodes WHERE number = ?", [row[8]]
+            "SELECT name, seed, drawn FROM episodes WHERE number = ?", [row.episode]
         )[0]
         play, made = Play(int(seed), json.loads(drawn)), self._decision(row, name)
         outcomes = self.storage.read(
@@ -894,30 +875,14 @@ class Desk:
             for seq, kind, data, at in outcomes
         ]
         return {
-            "id": id, "key": row[11], "episode": name, "step": made.step,
-            "observation": json.loads(row[2]), "action": made.action, "by": made.by,
-            "explored": made.explored, "version": made.version, "at": row[10],
-            "limits": None if row[9] is None else json.loads(row[9]),
-            "random": int(play.random_at(made.step)), "played as": play.drawn, "state": row[7],
+            "id": id, "key": row.key, "episode": name, "step": made.step,
+            "observation": json.loads(row.observation), "action": made.action, "by": made.by,
+            "explored": made.explored, "version": made.version, "at": row.at,
+            "limits": None if row.bounds is None else json.loads(row.bounds),
+            "random": int(play.random_at(made.step)), "played as": play.drawn, "state": row.state,
             "told": told,
             "learned": any(one["kind"] == "tell" and one["event"] <= self.version for one in told),
         }  # fmt: skip
-
-    def again(self, id: int) -> Any:
-        """Return the action that the agent's version of that time decides. It replays the log."""
-        found = self.why(id)
-        past = Learner.at(self.storage, found["version"], self._kind, self._apprentice)
-        past.follow(until=found["version"])
-        seed = self.storage.read(
-            "SELECT seed FROM episodes WHERE number = "
-            "(SELECT episode FROM decisions WHERE id = ?)", [id],
-        )[0][0]  # fmt: skip
-        mode = PAUSED if found["by"] == "recommended" else LEARNING
-        limits = None if found["limits"] is None else json.dumps(found["limits"])
-        return self._act(
-            past.agent, Play(int(seed), found["played as"]), found["step"],
-            json.dumps(found["observation"]), limits, mode,
-        )[0]  # fmt: skip
 
     def to_log(self, library: str = "polars") -> Any:
         """Return the learned transitions as a log, for `agent.learn_from` or `evaluate_on`."""
@@ -1000,14 +965,6 @@ def _set(run: Callable[..., Any], name: str, value: str) -> None:
         "INSERT INTO meta (name, value) VALUES (?, ?) "
         "ON CONFLICT (name) DO UPDATE SET value = excluded.value", [name, value],
     )  # fmt: skip
-
-
-def _check_format(name: str, found: dict[str, str]) -> None:
-    if int(found.get("format", tables.FORMAT)) > tables.FORMAT:
-        raise ConfigurationError(
-            f"{name} was written by a newer zooming (format {found['format']}, this one reads "
-            f"{tables.FORMAT}); update zooming"
-        )
 
 
 def _difference(was: Any, now: Any) -> str:

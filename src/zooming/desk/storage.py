@@ -1,4 +1,4 @@
-"""The database of a desk: its tables, and SQLite behind the small interface that desks use.
+"""The database of a desk: its tables, in SQLite or PostgreSQL, behind one small interface.
 
 `events` is the log: what has been learned is a function of its rows in the order of `seq`. Rows are
 written in one transaction at a time, so the order of `seq` is the order of commits.
@@ -6,7 +6,7 @@ written in one transaction at a time, so the order of `seq` is the order of comm
     episodes   number, name, seed and drawn (how it is played), at, is_over
     decisions  id, key, episode, step, observation, action, bounds, explored, by, version, at, state
     events     seq, kind, episode, decision, data, at
-    snapshots  seq, content, digest: the agent after the events up to seq, and its open episodes
+    snapshots  seq, content, open, at: the agent after the events up to seq, and its open episodes
     meta       name, value
 
 Kinds of events: begin (an episode); tell (a reward, to be learned); part (of a reward that is
@@ -16,13 +16,15 @@ close (an episode, by age); mode.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
-from zooming.errors import ConfigurationError
+from zooming.errors import ConfigurationError, LibraryError
 
 FORMAT = 1
 OPEN, TOLD, EXPIRED, CANCELLED = "open", "told", "expired", "cancelled"  # states of a decision
@@ -48,56 +50,94 @@ SCHEMA = (
 Row = tuple[Any, ...]
 
 
-class Storage(Protocol):
-    """What a desk needs of a database. Statements have `?` for their values."""
+def open_storage(place: str | os.PathLike[str], durability: str, exists: bool) -> Storage:
+    """Return the storage at a path, or of a URL that begins with postgresql://.
 
-    name: str
+    `exists` says whether there must be a desk at that place.
+    """
+    if durability not in ("power", "process"):
+        raise ConfigurationError(
+            f"durability={durability!r}: choose 'power' (a decision survives a power failure) or "
+            "'process' (it survives the death of the process, and asks are faster)"
+        )
+    if str(place).startswith(("postgresql://", "postgres://")):
+        return Postgres(str(place), durability)
+    if exists and not os.path.exists(place):
+        raise ConfigurationError(
+            f"{place} does not exist; zooming.Desk(agent, {str(place)!r}) makes a new desk"
+        )
+    return SQLite(str(place), durability)
+
+
+class Storage(ABC):
+    """What a desk needs of a database. Statements have `?` for their values.
+
+    With the durability "power", a commit waits until the disk has it.
+    """
+
     errors: tuple[type[Exception], ...]
+    types: ClassVar[dict[str, str]]  # of columns, for `SCHEMA`
 
+    def __init__(self, name: str) -> None:
+        self.name, self._local, self._all = name, threading.local(), list[Any]()
+        self._writer = self._connect()
+
+    def _make_tables(self) -> None:
+        with self.transaction():
+            for statement in SCHEMA:
+                self.run(statement.format(**self.types))
+
+    @abstractmethod
+    def _connect(self) -> Any:
+        """Return a new connection, which `close` closes."""
+
+    @abstractmethod
     def transaction(self) -> Any:
         """Return a context in which `run` writes. It is committed whole, or not at all."""
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         """Run a statement inside of `transaction`. Return its rows."""
+        return self._rows(self._writer, statement, values)
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query, from any thread. It waits for no writer."""
+        known = getattr(self._local, "connection", None)
+        if known is None or getattr(known, "closed", False):  # a server may have ended it
+            self._local.connection = known = self._connect()
+        return self._rows(known, statement, values)
 
+    def _rows(self, connection: Any, statement: str, values: Sequence[Any]) -> list[Row]:
+        found: list[Row] = connection.execute(statement, values).fetchall()
+        return found
+
+    @abstractmethod
     def lead(self) -> bool:
         """Return whether this object may learn: whether no other one that lives does."""
 
+    @abstractmethod
     def resign(self) -> None:
         """Let another one learn."""
 
     def close(self) -> None:
         """Close all connections."""
+        self.resign()
+        for connection in self._all:
+            connection.close()
 
 
-class SQLite:
-    """A database in one file, with a write-ahead log beside it.
+class SQLite(Storage):
+    """A database in one file, with a write-ahead log beside it."""
 
-    Parameters
-    ----------
-    path : str
-        The file.
-    durability : {"power", "process"}
-        Whether a commit waits until the disk has it.
-    """
-
-    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+    errors = (sqlite3.Error,)
+    types: ClassVar = {"serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "blob": "BLOB"}
 
     def __init__(self, path: str, durability: str) -> None:
-        self.name, self._local, self._all = path, threading.local(), list[sqlite3.Connection]()
         self._sync = "FULL" if durability == "power" else "NORMAL"
         self._leader: sqlite3.Connection | None = None
         try:
-            self._writer = self._connect()
+            super().__init__(path)
             self._writer.execute("PRAGMA journal_mode=WAL")
-            with self.transaction():
-                for statement in SCHEMA:
-                    self.run(
-                        statement.format(serial="INTEGER PRIMARY KEY AUTOINCREMENT", blob="BLOB")
-                    )
+            self._make_tables()
         except sqlite3.DatabaseError as error:
             self.close()
             raise ConfigurationError(f"{path} is not a desk's database: {error}") from error
@@ -121,15 +161,6 @@ class SQLite:
                 self._writer.execute("ROLLBACK")
             raise
 
-    def run(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
-        return self._writer.execute(statement, values).fetchall()
-
-    def read(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
-        if not hasattr(self._local, "connection"):
-            self._local.connection = self._connect()
-        found: list[Row] = self._local.connection.execute(statement, values).fetchall()
-        return found
-
     def lead(self) -> bool:
         # A transaction that stays open, in a file beside. The system ends it with its process.
         if self._leader is None:
@@ -149,7 +180,67 @@ class SQLite:
             self._leader.close()
             self._leader = None
 
-    def close(self) -> None:
-        self.resign()
-        for connection in self._all:
-            connection.close()
+
+class Postgres(Storage):
+    """A PostgreSQL database, "postgresql://user@host/database", where machines are several.
+
+    Transactions that write come one after the other, by a lock, so that the numbers of events are
+    in the order of commits. The one that learns holds another lock, which ends with its connection.
+    """
+
+    types: ClassVar = {"serial": "BIGSERIAL PRIMARY KEY", "blob": "BYTEA"}
+    WRITER, LEARNER = 0x7A6F6F6D, 0x7A6F6F6E  # numbers of advisory locks
+
+    def __init__(self, url: str, durability: str) -> None:
+        try:
+            import psycopg
+        except ImportError as error:  # pragma: no cover
+            raise LibraryError(
+                "a desk in PostgreSQL needs psycopg: pip install 'zooming[postgres]'"
+            ) from error
+        self._driver, self.errors, self._url = psycopg, (psycopg.Error,), url
+        self._commit = "on" if durability == "power" else "off"
+        self._beside: Any = None  # the connection that has the lock, or tries to get it
+        self._leads = False
+        scheme, _, rest = url.partition("://")
+        name = f"{scheme}://{rest.rpartition('@')[2]}"  # without a password
+        try:
+            super().__init__(name)
+        except psycopg.Error as error:
+            raise ConfigurationError(f"{name} cannot be reached: {error}") from error
+        self._make_tables()
+
+    def _connect(self) -> Any:
+        found = self._driver.connect(self._url, autocommit=True, client_encoding="utf8")
+        found.execute(f"SET synchronous_commit = {self._commit}")
+        found.execute("SET client_min_messages = warning")
+        self._all.append(found)
+        return found
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        if self._writer.closed:  # the server was restarted
+            self._writer = self._connect()
+        with self._writer.transaction():
+            self._writer.execute("SELECT pg_advisory_xact_lock(%s)", [self.WRITER])
+            yield
+
+    def _rows(self, connection: Any, statement: str, values: Sequence[Any]) -> list[Row]:
+        cursor = connection.execute(statement.replace("?", "%s"), values)
+        found: list[Row] = [] if cursor.description is None else cursor.fetchall()
+        return found
+
+    def lead(self) -> bool:
+        try:
+            if self._beside is None or self._beside.closed:
+                self._beside, self._leads = self._connect(), False
+            ask = "SELECT true" if self._leads else f"SELECT pg_try_advisory_lock({self.LEARNER})"
+            self._leads = bool(self._beside.execute(ask).fetchone()[0])
+        except self.errors:  # the server has ended the connection, and with it the lock
+            self._beside, self._leads = None, False
+        return self._leads
+
+    def resign(self) -> None:
+        if self._beside is not None:
+            self._beside.close()
+        self._beside, self._leads = None, False
