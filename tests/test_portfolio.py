@@ -15,7 +15,7 @@ import pytest
 import zooming
 from helpers import Drift, knowledge, same_history, stock_env
 from zooming.agents.auto import portfolio as blocks
-from zooming.agents.auto.choices import Choice
+from zooming.agents.auto.returns import Choice
 from zooming.agents.files import container as files
 from zooming.agents.training.replay import Recorder
 from zooming.kernels import IS_JIT_DISABLED
@@ -571,9 +571,9 @@ def test_agents_that_cannot_learn_together_are_refused_in_words():
         (one, "give a list of agents"),
         ([one, "NetQ"], "agent 1 of the portfolio is 'NetQ'"),
         ([one, zooming.NetQ], "agent 1 of the portfolio is <class"),
-        ([one, other, one], "agents 0 and 2 of the portfolio are the same object"),
+        ([one, other, one], "agent 2 of the portfolio is given twice"),
         ([one, zooming.AdaptiveQ(oil(), seed=0)], "have different environment objects"),
-        (make_pair(horizon=3), "have the horizons 5 and 3"),
+        (make_pair(horizon=3), "have horizon=5 and 3"),
         (make_pair(rewards="clip"), "have rewards='refuse' and 'clip'"),
         (make_pair(bounds={"state": (0.2, 0.8)}), "different axes"),
         (make_pair(reward_range=(2.0, 3.0)), "no reward lies in the reward ranges"),

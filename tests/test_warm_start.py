@@ -9,7 +9,7 @@ import pytest
 
 import zooming
 from helpers import knowledge
-from zooming.agents.auto.trend import Trend
+from zooming.agents.auto.returns import Trend
 from zooming.agents.warm.ledger import MEAN, Ledger, N, half_width
 from zooming.agents.warm.warm_start import Guide
 

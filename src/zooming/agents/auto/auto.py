@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.auto.alarm import has_fallen
-from zooming.agents.auto.choices import Choice
 from zooming.agents.auto.constants import (
     CONSTANTS,
     KEPT,
@@ -22,8 +20,8 @@ from zooming.agents.auto.constants import (
     in_words,
 )
 from zooming.agents.auto.portfolio import IS_OPEN, LEADS, PLAYER, Portfolio, common_range
+from zooming.agents.auto.returns import Choice, Trend, has_fallen
 from zooming.agents.auto.rules import Form, RuleLearner
-from zooming.agents.auto.trend import Trend
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.problem import stated_range

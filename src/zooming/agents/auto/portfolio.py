@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.auto.choices import Choice
-from zooming.agents.auto.trend import STUCK, Trend, ceiling
+from zooming.agents.auto.returns import STUCK, Choice, Trend
 from zooming.agents.base.agent import Agent, Delegate
 from zooming.agents.base.episodes import Play
 from zooming.agents.base.status import Status, clipping_text, plus_minus, warn_of_clipping
@@ -53,31 +52,23 @@ def check_agents(agents: Any) -> list[Agent]:
                 f"agent {k} of the portfolio was loaded without its environment "
                 f"({agent.env_name}); give it: zooming.load(path, env=env)"
             )
-        for j, other in enumerate(found[:k]):
-            if agent is other:
-                raise ConfigurationError(
-                    f"agents {j} and {k} of the portfolio are the same object; make two"
-                )
-        first = found[0]
+        if any(agent is other for other in found[:k]):
+            raise ConfigurationError(f"agent {k} of the portfolio is given twice; make two")
+        first, same = found[0], "give all agents of a portfolio the same"
         if agent.env is not first.env:
             raise ConfigurationError(
                 f"agents 0 and {k} of the portfolio have different environment objects "
                 f"({first.env_name}, {agent.env_name}); make all agents with one env"
             )
-        if agent.horizon != first.horizon:
-            raise ConfigurationError(
-                f"agents 0 and {k} of the portfolio have the horizons {first.horizon} and "
-                f"{agent.horizon}; give all agents the same horizon="
-            )
-        if agent.rewards != first.rewards:
-            raise ConfigurationError(
-                f"agents 0 and {k} of the portfolio have rewards={first.rewards!r} and "
-                f"{agent.rewards!r}; give all agents the same rewards="
-            )
+        for name in ("horizon", "rewards"):
+            own, other = getattr(agent, name), getattr(first, name)
+            if own != other:
+                raise ConfigurationError(
+                    f"agents 0 and {k} have {name}={other!r} and {own!r}; {same} {name}="
+                )
         if _geometry(agent) != _geometry(first):
             raise ConfigurationError(
-                f"agents 0 and {k} of the portfolio have different axes; give all agents the same "
-                "bounds, ordered and squash"
+                f"agents 0 and {k} have different axes; {same} bounds, ordered and squash"
             )
     common_range(found)
     return found
@@ -296,7 +287,7 @@ class Portfolio(Delegate):
     """Several agents that all learn from every episode, with a choice of who plays.
 
     One agent plays a block of episodes, 5 % of the number so far. All others learn from them. The
-    returns decide which agent plays the next block, see `agents.auto.choices`. `predict` plays the
+    returns decide which agent plays the next block, see `agents.auto.returns`. `predict` plays the
     policy of the recommended agent.
 
     An agent that needs many more episodes than others to become good is chosen late. An agent that
@@ -732,11 +723,8 @@ class Portfolio(Delegate):
             it, have played while exploring, with its standard error. "agents": the number of
             episodes that each has played, and its mean return with the standard error. "return":
             the mean return of about the last half of the episodes, with its standard error.
-            "next 1,000 episodes": by how much their mean return may exceed "return", or that no
-            trend is visible. The rise so far is extrapolated. It is limited by the reward range,
-            and by the optimistic value of a planner. "rule": `agent.guide.status()` of a warm
-            start. As long as the rule plays, "return" and "next 1,000 episodes" are None.
-            "warnings": what seems wrong.
+            "rule": `agent.guide.status()` of a warm start. As long as the rule plays, "return" is
+            None. "warnings": what seems wrong.
         """
         self._settle()
         return Status(self._status())
@@ -746,9 +734,6 @@ class Portfolio(Delegate):
         names, choice = self._names(), self.choice
         player, trend = int(self.counts[PLAYER]), self.trend
         latest = None if self.is_guided else trend.late()  # it knows only own episodes
-        gain = latest and trend.expected_gain(
-            1000, ceiling(self.reward_range, self.horizon, self._parts, latest[0])
-        )
         guide = self.guide
         expected = None if self.is_guided else self._should_earn()
         found = {
@@ -761,7 +746,6 @@ class Portfolio(Delegate):
             "recommended should earn": None if expected is None else plus_minus(*expected),
             "agents": {name: choice.words(k) for k, name in enumerate(names)},
             "return": None if latest is None else plus_minus(*latest),
-            "next 1,000 episodes": gain.words() if gain else None,
             **({} if guide is None else {"rule": guide.status()}),
             "warnings": self._warnings(),
         }

@@ -1,0 +1,248 @@
+"""Statistics of the returns of agents: who leads, whether they rise, whether they have fallen.
+
+Window i has the episodes 2^i to 2^(i+1) - 1, counted from 1. Each window keeps number, mean and
+variance of its returns, so memory does not grow with the episodes.
+
+The alarm for a law that has changed compares, for each lag m = FIRST_LAG, 2 FIRST_LAG, ..., the
+last m returns (after) with the later half of those before them (before). With n returns in all,
+n_b of them before, and means of returns that are clipped to CLIP standard deviations s around the
+mean before,
+
+    alarm if  n_b m / (n_b + m) (before - after)^2 / (2 s^2) >= log(n^1.5 / DELTA)
+
+This is a generalized likelihood ratio. The variance s^2 of a return is half the mean squared
+difference of successive returns before. At least, s is the share LOST of what was gained since the
+start: without noise, a small fall would be clear at once. A law that gets better is not seen.
+
+A bad plan makes returns fall, too. So the first alarm only lets the agent plan again. If the
+returns since then are still low, by the same test, the law has changed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zooming.agents.auto.constants import (
+    BLOCK,
+    CLIP,
+    DELTA,
+    FIRST_LAG,
+    FORCED,
+    LOST,
+    MOST_BLOCK,
+    WARM,
+)
+from zooming.agents.base.status import plain, plus_minus
+from zooming.validation import Floats
+
+N_WINDOWS = 64
+LEAST = 8  # episodes of a window from which its mean is used
+STUCK = (  # warning if the returns have not improved
+    "the mean return of the last half is not above that of episodes 8 to 31: nothing was "
+    "learned, or there is nothing to learn"
+)
+
+
+class Trend:
+    """Statistics of the returns in windows of growing length."""
+
+    def __init__(self, windows: NDArray[np.float64] | None = None) -> None:
+        empty = np.zeros((N_WINDOWS, 3))  # number, mean, variance
+        self.windows: NDArray[np.float64] = empty if windows is None else windows
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes added."""
+        return int(self.windows[:, 0].sum())
+
+    def add(self, returns: list[float]) -> None:
+        """Add the returns of episodes."""
+        k = self.n_episodes
+        for return_ in returns:
+            k += 1
+            row = self.windows[k.bit_length() - 1]
+            n, mean, variance = row.tolist()
+            share, away = 1.0 / (n + 1.0), return_ - mean
+            row[:] = (
+                n + 1.0, mean + share * away, (1.0 - share) * (variance + share * away * away)
+            )  # fmt: skip
+
+    def late(self) -> tuple[float, float] | None:
+        """Return (mean, standard error) of the last half of the returns; None of one return.
+
+        More exactly, of the last half to three quarters.
+        """
+        n = self.n_episodes
+        if n < 2:
+            return None
+        last = n.bit_length() - 1
+        is_short = self.windows[last, 0] < 2 ** (last - 1)
+        return self._pool([last - 1, last] if is_short else [last])
+
+    def has_improved(self) -> bool:
+        """Return whether late returns exceed those of episodes 8 to 31.
+
+        Return True if there are too few episodes to tell.
+        """
+        used, latest = self._long_windows(), self.late()
+        if len(used) < 4 or latest is None:
+            return True
+        return latest[0] > self._pool(used[:2])[0]
+
+    def _long_windows(self) -> list[int]:
+        """Return the indices of the windows with enough episodes."""
+        return [int(i) for i in np.flatnonzero(self.windows[:, 0] >= LEAST)]
+
+    def _pool(self, windows: list[int]) -> tuple[float, float]:
+        """Return (mean, standard error) of the returns of some windows, pooled."""
+        n, mean, variance = self.windows[windows].T
+        total = float(n.sum())
+        middle = float((n * mean).sum()) / total
+        spread = float((n * (variance + (mean - middle) ** 2)).sum()) / total
+        return middle, math.sqrt(spread / total)
+
+    def restore(self, windows: NDArray[Any]) -> None:
+        """Restore saved `windows`. Raise ValueError if they are invalid."""
+        if windows.dtype != np.float64 or windows.shape != self.windows.shape:
+            raise ValueError("the windows of the returns have the wrong shape or type")
+        full = 2.0 ** np.arange(N_WINDOWS)
+        n = windows[:, 0]
+        if not np.isfinite(windows).all() or (n < 0).any() or (n > full).any():
+            raise ValueError("the windows of the returns are invalid")
+        self.windows = windows.copy()
+
+
+class Choice:
+    """Choose by the agents' returns who plays next.
+
+    The mean return of an agent is that of the last half of its episodes. The first agent leads,
+    unless the mean of another one is higher by more than the standard error of the difference.
+
+    Parameters
+    ----------
+    n_agents : int
+        Number of agents.
+
+    Attributes
+    ----------
+    windows : array [n_agents, N_WINDOWS, 3]
+        The `Trend.windows` of each agent.
+    """
+
+    def __init__(self, n_agents: int) -> None:
+        self.windows: Floats = np.zeros((n_agents, N_WINDOWS, 3))
+
+    @property
+    def plays(self) -> list[int]:
+        """Number of episodes that each agent has played."""
+        return [int(n) for n in self.windows[:, :, 0].sum(axis=1)]
+
+    def next(self, leader: int) -> tuple[int, int]:
+        """Return (agent that plays next, number of episodes).
+
+        If some agents have too few episodes, the agent that lacks most plays what it lacks.
+        Otherwise the leader plays a block.
+        """
+        plays = self.plays
+        n_episodes, least = sum(plays), min(plays)
+        wanted = FORCED * math.sqrt(n_episodes + 1.0)
+        if least < wanted:
+            return plays.index(least), math.ceil(wanted - least)
+        return leader, min(MOST_BLOCK, max(1, int(BLOCK * n_episodes)))
+
+    def leader(self, n_agents: int | None = None) -> int:
+        """Return the agent with the largest lead; the first agent if no lead is positive.
+
+        By default all agents are compared, otherwise the first `n_agents`.
+        """
+        means = [self.late(k) for k in range(len(self.windows))][:n_agents]
+        if means[0] is None:
+            return 0
+        mean, error = means[0]
+        leads = [
+            -math.inf if one is None else one[0] - mean - math.hypot(one[1], error)
+            for one in means[1:]
+        ]
+        best = max(leads, default=-math.inf)
+        return 1 + leads.index(best) if best > 0.0 else 0
+
+    def hope(self, n_agents: int) -> int:
+        """Return which of the first `n_agents` has the highest mean return plus standard error."""
+        means = [self.late(k) for k in range(n_agents)]
+        hopes = [math.inf if one is None else sum(one) for one in means]
+        return hopes.index(max(hopes))
+
+    def late(self, agent: int) -> tuple[float, float] | None:
+        """Return (mean, standard error) of the last half of an agent's returns, None if few."""
+        return Trend(self.windows[agent]).late()
+
+    def credit(self, agent: int, returns: list[float]) -> None:
+        """Add the returns of episodes to the statistics of the agent that played them."""
+        Trend(self.windows[agent]).add(returns)
+
+    # --- words ------------------------------------------------------------------------------------
+
+    def words(self, agent: int) -> str:
+        """Return what an agent has played and earned, in words."""
+        n, found = self.plays[agent], self.late(agent)
+        if not n:
+            return "has not played"
+        if found is None:
+            return f"played {n:,}, last return {plain(float(self.windows[agent, 0, 1]))}"
+        return f"played {n:,}, mean return of the last half {plus_minus(*found)}"
+
+    def reason(self, player: int, leader: int, names: list[str]) -> str:
+        """Return why an agent plays, in words."""
+        if len(names) == 1:
+            return "it is the only agent so far"
+        if player != leader:
+            return "every agent is tried now and then, and it had too few episodes"
+        found = [self.late(k) for k in range(len(names))]
+        means = [-math.inf if one is None else one[0] for one in found]
+        best = means.index(max(means))
+        if best == player:
+            return "it has the highest mean return over the last half of its episodes"
+        return f"it plays in doubt: the mean return of {names[best]} is not clearly higher"
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def restore(self, windows: NDArray[Any]) -> None:
+        """Restore saved `windows`. Raise ValueError if they are invalid."""
+        if windows.dtype != np.float64 or windows.shape != self.windows.shape:
+            raise ValueError("the statistics of the agents have the wrong shape or type")
+        for one in windows:
+            Trend().restore(one)
+        self.windows = windows.copy()
+
+
+def has_fallen(returns: Floats, start: float, lag: int | None = None) -> bool:
+    """Return whether the last `lag` returns are clearly lower than those before.
+
+    By default several lags are tried. `start` is the mean of the first returns.
+
+    Examples
+    --------
+    >>> noise = np.random.default_rng(0).normal(size=500)
+    >>> has_fallen(5.0 + noise, 0.0), has_fallen(np.append(5.0 + noise, 2.0 + noise[:32]), 0.0)
+    (False, True)
+    """
+    n = len(returns)
+    if n < WARM:
+        return False
+    lags = [FIRST_LAG * 2**i for i in range(n.bit_length())] if lag is None else [lag]
+    for m in lags:
+        if m > n // 2:
+            break
+        before, after = returns[(n - m) // 2 : n - m], returns[n - m :]
+        middle = float(before.mean())
+        square = max(0.5 * float(np.mean(np.diff(before) ** 2)), (LOST * (middle - start)) ** 2)
+        ends = middle - CLIP * math.sqrt(square), middle + CLIP * math.sqrt(square)
+        fall = float(before.clip(*ends).mean() - after.clip(*ends).mean())
+        weight = len(before) * m / (len(before) + m)
+        if fall > 0.0 and weight * fall**2 >= 2.0 * square * math.log(n**1.5 / DELTA):
+            return True
+    return False
