@@ -120,7 +120,7 @@ AGENTS = {
         env, bonus=zooming.bonuses.Exact(delta=0.1, lipschitz=1.0), **options
     ),
     "shared tree": zooming.TreeQ,
-    "trees": lambda env, **options: zooming.TreeQ(env, shared=False, first_cut=0.4, **options),
+    "trees": lambda env, **options: zooming.TreeQ(env, shared=False, **options),
 }
 
 

@@ -1,7 +1,5 @@
 """TreeQ: its rule against a plain reference, one partition for all steps, and files."""
 
-import itertools
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,6 +7,7 @@ import pytest
 import zooming
 from helpers import Boxes, box, knowledge, recorded, same_history
 from zooming import kernels
+from zooming.agents.files.options import check_accepted
 from zooming.agents.training.replay import Transitions
 from zooming.kernels.boxes import trees
 from zooming.lab.study.problems import agent_named
@@ -29,14 +28,12 @@ class Leaf:
 class Reference:
     """The rule of `docs/trees.md` in plain Python: lists of leaves, every index computed anew."""
 
-    def __init__(self, shared, slope, weights, n_state, low, high, first_cut=None):
+    def __init__(self, shared, slope, weights, n_state, low, high):
         self.slope, self.lengths, self.n_state = slope, np.array(weights), n_state
         self.low_reward, self.high_reward, self.span = low, high, high - low
         n = len(weights)
-        sides = [(0.0, 1.0)] if first_cut is None else [(0.0, first_cut), (first_cut, 1.0)]
-        corners = [np.array(corner).T for corner in itertools.product(sides, repeat=n)]
         worth = high, max(high, 0.0), 0.0, 0.0, 0
-        first = [[Leaf(*corner, *worth) for corner in corners] for _ in range(HORIZON)]
+        first = [[Leaf(np.zeros(n), np.ones(n), *worth)] for _ in range(HORIZON)]
         self.leaves = [first[0 if shared else step] for step in range(HORIZON)]
 
     def width(self, leaf):
@@ -110,16 +107,14 @@ def smooth_record(n_episodes, low=0.0, high=1.0, seed=0):
 @pytest.mark.plain
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize(
-    ("weights", "first_cut", "reward_range"),
-    [((1.0, 1.0, 1.0), None, (0.0, 1.0)), ((1.0, 0.4, 0.7), None, (-3.0, -1.0)),
-     ((1.0, 1.0, 1.0), 0.375, (0.0, 1.0))],
-)  # fmt: skip
-def test_it_learns_and_splits_as_the_plain_reference(shared, weights, first_cut, reward_range):
+    ("weights", "reward_range"), [((1.0, 1.0, 1.0), (0.0, 1.0)), ((1.0, 0.4, 0.7), (-3.0, -1.0))]
+)
+def test_it_learns_and_splits_as_the_plain_reference(shared, weights, reward_range):
     agent = zooming.TreeQ(
-        UNIT, shared=shared, slope=0.6, weights=weights, first_cut=first_cut,
-        reward_range=reward_range, horizon=HORIZON, seed=0,
+        UNIT, shared=shared, slope=0.6, weights=weights, reward_range=reward_range,
+        horizon=HORIZON, seed=0,
     )  # fmt: skip
-    plain = Reference(shared, 0.6, weights, 2, *reward_range, first_cut)
+    plain = Reference(shared, 0.6, weights, 2, *reward_range)
     given = smooth_record(40 if kernels.IS_JIT_DISABLED else 80, *reward_range)
     for step, state, action, reward, after, terminated in zip(*given, strict=True):
         agent.update(int(step), state, action, float(reward), after, bool(terminated))
@@ -231,22 +226,10 @@ def test_a_file_continues_exactly_and_a_damaged_one_is_refused(tmp_path, shared)
     )
 
 
-@pytest.mark.plain
-def test_a_first_cut_is_that_of_intervals_alone_and_is_saved(tmp_path):
-    spaces = {"x": gym.spaces.Box(-1.0, 3.0, (), np.float64), "mode": gym.spaces.Discrete(2)}
-    env = Boxes(gym.spaces.Dict(spaces), box((0.0, 1.0)))
-    agent = zooming.TreeQ(env, first_cut=0.25, horizon=2, reward_range=(0.0, 1.0), seed=0)
-    found = agent.partition(0)
-    assert agent.n_balls == 8
-    columns = [sorted({*found.low[:, j], *found.high[:, j]}) for j in range(3)]
-    assert found.names == ('state["mode"]', 'state["x"][0]', "action[0]")
-    assert columns[0] == [-0.5, 0.5, 1.5]  # each category is a ball, as always
-    assert columns[1] == pytest.approx([-1.0, 0.0, 3.0])
-    assert columns[2] == [0.0, 0.25, 1.0]
-    agent.save(tmp_path / "tree.zoom")
-    again = zooming.load(tmp_path / "tree.zoom", env=env)
-    assert again.first_cut == 0.25
-    assert knowledge(agent) == knowledge(again)
+def test_files_of_older_trees_load_unless_they_have_a_first_cut():
+    check_accepted(zooming.TreeQ, {"shared": True, "first_cut": None})
+    with pytest.raises(ValueError, match=r"first_cut=0\.4, an option that was"):
+        check_accepted(zooming.TreeQ, {"shared": True, "first_cut": 0.4})
 
 
 def test_it_passes_the_harness():
@@ -265,8 +248,6 @@ def test_studies_make_it_and_bad_options_are_refused():
         ({"shared": 1}, "shared=1: give True or False"),
         ({"slope": -0.1}, "slope=-0.1: give a finite number, at least 0"),
         ({"split": "halves"}, "split='halves'"),
-        ({"first_cut": 1.0}, "first_cut=1.0: give a finite number, from 0.01 to 0.99"),
-        ({"first_cut": 0.4, "max_balls": 3}, "first_cut=0.4 makes 4 balls of 2 intervals"),
         ({"max_balls": 4, "shared": False}, r"at least one ball per step \(5\)"),
         ({"bonus": 0.1}, "bonus"),
     ):

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from zooming import kernels
 from zooming.kernels import ACTIVE, BALL, CORE, EITHER, FINE, NO_PARENT, STORED_BALL, WITHIN, sides
-from zooming.kernels.boxes import budget
-from zooming.kernels.boxes import play as box_episodes
-from zooming.kernels.boxes import play as box_queries
+from zooming.kernels.boxes import budget, trees
+from zooming.kernels.boxes import play as box_kernels
 from zooming.kernels.loop.crossing import Boxes, pack
 from zooming.partitions.faults import fault, has_same_cuts, has_stats, lengths, levels
 from zooming.partitions.table import Answer, Table, n_roots, root_values
-from zooming.partitions.view import Partition, corners
+from zooming.partitions.view import Partition, about_axes, corners
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible
 from zooming.validation import Floats
@@ -34,13 +33,10 @@ def cut_into_cells(table: Any, borders: list[Floats]) -> None:
     n_axes = len(borders)
     row = np.arange(n_roots(core))
     first = np.zeros((len(row), n_axes), np.int64)  # each row covers cells first to last - 1
-    last = np.tile(
-        np.array([len(axis_borders) + 1 for axis_borders in borders], np.int64), (len(row), 1)
-    )
-    most = max((len(axis_borders) for axis_borders in borders), default=0)
-    border = np.array(
-        [np.pad(axis_borders, (0, most - len(axis_borders))) for axis_borders in borders]
-    )
+    sizes = [len(axis_borders) for axis_borders in borders]
+    last = np.tile(np.array(sizes, np.int64) + 1, (len(row), 1))
+    most = max(sizes, default=0)
+    border = np.array([np.pad(one, (0, most - len(one))) for one in borders])
     is_net = bool(core["spacing"][0])
     is_state = is_net & (np.arange(n_axes) < core["n_state"][0])
     while True:
@@ -70,27 +66,6 @@ def cut_into_cells(table: Any, borders: list[Floats]) -> None:
         first, last = np.concatenate([first, right_first]), np.concatenate([left_last, last])
 
 
-def view_boxes(table: BoxTable, step: int) -> Partition:
-    """Return the active balls of a step, sorted by row."""
-    axes = table.axes
-    row, low, high = table.boxes(step)
-    balls = table.rows[row]
-    depth = balls["depth"].astype(np.int64)
-    return Partition(
-        low=corners(axes, low),
-        high=corners(axes, high),
-        q_value=np.array(table.q_values(step, row)),
-        n_visits=balls["n_visits"].astype(np.int64),
-        depth=depth,
-        radius=_radii(table.core, depth, lengths(axes.table, low, high)),
-        names=tuple(axes.names),
-        step=step,
-        kinds=tuple(axes.kinds),
-        weights=tuple(axes.weights),
-        paths=tuple(axes.paths),
-    )
-
-
 def _radii(core: NDArray[Any], depth: NDArray[np.int64], side_lengths: Floats) -> Floats:
     """Return the radius of each ball, as `Partition` defines it."""
     if core["cubes"][0]:
@@ -108,11 +83,10 @@ _ROOM = 1024  # spare rows, so that the kernel rarely returns for a larger table
 class BoxTable(Table):
     """The boxes of one agent for all steps: rows of `kernels.BALL` and a `kernels.CORE` record."""
 
-    _episodes: Any = box_episodes.SCALED_BONUS
+    _episodes: Any = box_kernels.SCALED_BONUS
     _within_budget: Any = budget.BOXES  # the same for a table that removes balls
-    _queries = box_queries.QUERIES
+    _queries = box_kernels.QUERIES
 
-    first_cut: float | None = None  # place of the first cut of intervals; None: in the middle
     _beside: Any  # the handle of what is kept beside the balls; it must outlive `handle`
 
     def __init__(
@@ -125,13 +99,11 @@ class BoxTable(Table):
         self.axes, self.core, self.rows = axes, core, rows
         if self.has_budget:
             self._episodes = self._within_budget
-        elif core["bonus_rule"][0] and self._episodes is box_episodes.SCALED_BONUS:
-            self._episodes = box_episodes.ANY_BONUS
-        self.stats = (
-            np.zeros((len(rows) if has_stats(core) else 0, int(core["n_stats"][0])))
-            if stats is None
-            else stats
-        )
+        elif core["bonus_rule"][0] and self._episodes is box_kernels.SCALED_BONUS:
+            self._episodes = box_kernels.ANY_BONUS
+        if stats is None:
+            stats = np.zeros((len(rows) if has_stats(core) else 0, int(core["n_stats"][0])))
+        self.stats = stats
         self._prepare()
 
     def _prepare(self) -> None:
@@ -299,9 +271,7 @@ class BoxTable(Table):
         n = self.rows_in_use
         rows = allocate(n)
         rows[:] = self.rows[:n]
-        copied = type(self)(self.axes, self.core.copy(), rows, self.stats[:n].copy())
-        copied.first_cut = self.first_cut
-        return copied
+        return type(self)(self.axes, self.core.copy(), rows, self.stats[:n].copy())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BoxTable:
         return self.copy()
@@ -337,7 +307,20 @@ class BoxTable(Table):
 
     def view(self, step: int) -> Partition:
         """Return the active balls of a step, sorted by row, in the environment's units."""
-        return view_boxes(self, step)
+        axes = self.axes
+        row, low, high = self.boxes(step)
+        balls = self.rows[row]
+        depth = balls["depth"].astype(np.int64)
+        return Partition(
+            low=corners(axes, low),
+            high=corners(axes, high),
+            q_value=np.array(self.q_values(step, row)),
+            n_visits=balls["n_visits"].astype(np.int64),
+            depth=depth,
+            radius=_radii(self.core, depth, lengths(axes.table, low, high)),
+            step=step,
+            **about_axes(axes),
+        )
 
     def state(self) -> dict[str, NDArray[Any]]:
         stored = super().state()
@@ -346,22 +329,18 @@ class BoxTable(Table):
     def fault(self) -> str | None:
         """Return a sentence on why this table is invalid, or None if it is valid."""
         n = self.rows_in_use
-        return fault(self.core, self.rows[:n], self.stats[:n], self.axes.table, self.first_cut)
+        return fault(self.core, self.rows[:n], self.stats[:n], self.axes.table)
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         core, balls, stats = arrays["core"], arrays["balls"], arrays["stats"]
-        if (
-            balls.dtype != STORED_BALL
-            or balls.ndim != 1
-            or stats.dtype != np.float64
-            or stats.ndim != 2
-        ):
+        kinds = (balls.dtype, balls.ndim, stats.dtype, stats.ndim)
+        if kinds != (STORED_BALL, 1, np.float64, 2):
             raise ValueError("the ball table has another layout")
         # Copy into rows with the kernels' alignment and dtype, which the file may not have.
         rows = allocate(len(balls))
         rows.view(STORED_BALL)[:] = balls
         core = core.astype(CORE)
-        found = fault(core, rows, stats, self.axes.table, self.first_cut)
+        found = fault(core, rows, stats, self.axes.table)
         if found:
             raise ValueError(found)
         if core["spacing"][0] and not has_same_cuts(rows, self.rows[: self.rows_in_use]):
@@ -374,3 +353,48 @@ def allocate(n_rows: int) -> NDArray[Any]:
     memory = np.zeros(n_rows * BALL.itemsize + _CACHE_LINE, np.uint8)
     offset = -memory.ctypes.data % _CACHE_LINE
     return memory[offset : offset + n_rows * BALL.itemsize].view(BALL)
+
+
+class TreeTable(BoxTable):
+    """The boxes of optimistic trees. `stats` has the statistics of `kernels.boxes.trees`."""
+
+    _episodes = trees.KERNELS
+    _within_budget = budget.TREES
+    _queries = trees.QUERIES
+
+    def set_due(self) -> None:
+        """Initialize a new table: write the index (optimistic value) and `due_at` of each ball.
+
+        Without samples, a ball is assumed to earn the best reward now and in each remaining step.
+        """
+        high = float(self.core["reward_high"][0])
+        self.stats[:, trees.REWARD] = high
+        # If no reward is positive, the best case is that the episode ends after the next one.
+        self.stats[:, trees.FUTURE] = max(high, 0.0)
+        self._write_rows(True)
+        self._set_sides()
+
+    def rescale(self, span: float, unknown: float | None) -> None:
+        """Set the unit of rewards, and the reward assumed for balls without samples.
+
+        With `unknown=None`, balls without samples keep the reward that they have.
+        """
+        stats, core = self.stats, self.core
+        for _ in range(2):  # a variance; the square of the ratio may be too large for a float
+            stats[:, trees.NOISE] *= float(core["reward_span"][0]) / span
+        core["reward_span"] = span
+        if unknown is not None:
+            fresh = stats[:, trees.WEIGHT] == 0.0
+            stats[fresh, trees.REWARD], stats[fresh, trees.FUTURE] = unknown, max(unknown, 0.0)
+        self._write_rows(False)
+
+    def _write_rows(self, are_new: bool) -> None:
+        """Write the indices of all rows and, if they are new, `due_at` of their balls."""
+        n = self.rows_in_use
+        trees.write_rows(self.rows, self.core, self.stats, self.axes.table, 0, n, are_new)
+
+    def q_values(self, step: int, rows: Any) -> Any:
+        """Return the index (optimistic value) of a ball, or of an array of balls, at a step."""
+        share = float(trees.share_of_first(self.core, step))
+        last, first = self.rows["value"][rows], self.stats[rows, trees.FIRST_INDEX]
+        return (1.0 - share) * last + share * first  # `kernels.boxes.trees.index_of`

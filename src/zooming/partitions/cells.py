@@ -34,7 +34,7 @@ from zooming.kernels.plans.layout import (
 )
 from zooming.kernels.plans.planning import make_plan
 from zooming.partitions.faults import lengths
-from zooming.partitions.view import Partition, corners
+from zooming.partitions.view import Partition, about_axes, corners
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL
 from zooming.validation import Floats
@@ -622,12 +622,9 @@ class CellTable:
             n_visits=self.counts()[step].astype(np.int64),
             depth=n_thirds.max(axis=1),
             radius=lengths(axes.table, low, high).max(axis=1),
-            names=tuple(axes.names),
             step=step,
-            kinds=tuple(axes.kinds),
-            weights=tuple(axes.weights),
             noun="cell",
-            paths=tuple(axes.paths),
+            **about_axes(axes),
         )
 
     # --- files ------------------------------------------------------------------------------------

@@ -36,17 +36,11 @@ from zooming.kernels.boxes.trees import FINEST, FIRST_INDEX, N_TREE_STATS, NOISE
 from zooming.validation import Floats
 
 
-def fault(
-    core: NDArray[Any],
-    rows: NDArray[Any],
-    stats: Floats,
-    axes: Floats,
-    first_cut: float | None = None,
-) -> str | None:
+def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -> str | None:
     """Return a sentence on why a table is invalid, or None if it is valid.
 
-    `core`, `rows`, `stats` and `first_cut` are those of a `BoxTable` without reserved rows. `axes`
-    has the layout of the kernels, see `kernels.LOW`.
+    `core`, `rows` and `stats` are those of a `BoxTable` without reserved rows. `axes` has the
+    layout of the kernels, see `kernels.LOW`.
     """
     n_rows = int(core["n_rows"][0])
     n_roots = 1 if core["shared"][0] else int(core["horizon"][0])
@@ -91,7 +85,7 @@ def fault(
         (rows["n_visits"][first_child + side] < rows["n_visits"][inner]).any() for side in (0, 1)
     ):
         return "a ball has fewer visits than the one it was split from"
-    return _fault_of_boxes(core, rows, stats, axes, n_roots, n_axes, first_cut)
+    return _fault_of_boxes(core, rows, stats, axes, n_roots, n_axes)
 
 
 def _fault_of_boxes(
@@ -101,7 +95,6 @@ def _fault_of_boxes(
     axes: Floats,
     n_roots: int,
     n_axes: int,
-    first_cut: float | None,
 ) -> str | None:
     """Check the boxes of the balls level by level. The rows must form a forest.
 
@@ -141,9 +134,6 @@ def _fault_of_boxes(
             return "a threshold lies outside its ball"
         intervals = axes[axis, ATOMS] == 0
         middle = (low[each, axis] + high[each, axis]) / 2
-        if first_cut is not None:
-            is_first = (low[each, axis] == 0.0) & (high[each, axis] == 1.0)
-            middle = np.where(is_first, first_cut, middle)
         if is_halved and (cut != middle)[intervals].any():
             return "a threshold is not in the middle of its ball"
         if cubes and (axis != level % n_axes).any():

@@ -2,15 +2,15 @@
 
 A table has the balls of one agent for all steps. Points are flat vectors, as `Axes.flat_state` and
 `Axes.flat_action` return them. A method that reads points answers with a code and a payload.
-`select` and `locate` return the pair (code, payload). `act`, `update` and `next_step` return the
-code and leave the payload in `payload`, because returning a pair to Python would take 0.2 us
-longer.
+`select` and `locate` return both. `act`, `update` and `next_step` return the code and leave the
+payload in `payload`, because returning a pair to Python would take 0.2 us longer. Nothing changes
+with the last three codes.
 
 - FINE, row: the ball that was found or updated;
 - DUE, row: the ball of a metric was updated and must be split by `BallTable.split(row)`;
-- BAD_STATE, i: coordinate i of (state, action, next state) is invalid, and nothing was changed;
-- WRONG_SIZE (`act`, `update`, `next_step`): a vector has another length, and nothing was changed;
-- NOT_PLAYED (`next_step`): the table did not play the last action, and nothing was changed.
+- BAD_STATE, i: coordinate i of (state, action, next state) is invalid;
+- WRONG_SIZE: a vector has another length;
+- NOT_PLAYED: the table did not play the last action.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ Answer = tuple[int, int]
 _MADE_ANEW = {  # attributes that a copy makes for itself
     "handle", "_place", "_scratch", "_beside", "_act", "_update", "next_step", "play", "replay",
 }  # fmt: skip
+
+
+def _kernel(name: str) -> cached_property[Callable[..., int]]:
+    """Return a property that compiles a kernel of the table when it is first used."""
+    return cached_property(lambda table: getattr(table._episodes, name)())
 
 
 class Table(ABC):
@@ -65,15 +70,14 @@ class Table(ABC):
     ) -> Answer:
         """Find the relevant ball with the largest Q, and write its action into `action`.
 
-        `ties` and `rule` are codes of `kernels`. With `allowed`, only balls with a feasible action
-        are relevant. With `core`, random numbers are drawn from it instead of the table's own core.
+        With `allowed`, only balls with a feasible action are relevant. Random numbers are drawn
+        from `core`, by default the table's own.
         """
 
     def act(self, step: int, state: Floats, action: Floats, keeps: bool = False) -> int:
         """Select a ball and write its action, as in training. Return the code.
 
-        Ties, action rule and random numbers are the table's own. The payload is in `payload`. With
-        `keeps`, the choice is stored, and `next_step` continues from it.
+        With `keeps`, the choice is stored, and `next_step` continues from it.
         """
         return self._act(self.handle, step, state, action, keeps)
 
@@ -104,28 +108,14 @@ class Table(ABC):
     def locate(self, step: int, state: Floats, action: Floats) -> Answer:
         """Find the ball whose domain contains (state, action)."""
 
-    def update(
-        self,
-        step: int,
-        state: Floats,
-        action: Floats,
-        reward: float,
-        next_state: Floats,
-        terminated: bool,
-        next_value: float,
-    ) -> int:
-        """Apply the update rule to the ball of (state, action). Return the code.
+    def update(self, *transition: Any) -> int:
+        """Learn from (step, state, action, reward, next state, terminated, next value).
 
-        The payload is in `payload`. If `next_value` is not NaN, it is used as V of the next
-        state.
+        Return the code. If the next value is not NaN, it is used as V of the next state.
         """
-        while True:
-            code = self._update(
-                self.handle, step, state, action, reward, next_state, terminated, next_value
-            )
-            if code != FULL:
-                return code
+        while (code := self._update(self.handle, *transition)) == FULL:
             self._make_room_for_a_split()
+        return code
 
     @property
     def payload(self) -> int:
@@ -140,38 +130,12 @@ class Table(ABC):
     def make_room(self) -> None:
         """Make room for the splits of some episodes, after a kernel has answered FULL."""
 
-    # The kernels, which are compiled when they are first used.
-
-    @cached_property
-    def play(self) -> Callable[..., int]:
-        """The compiled loop over episodes. See `kernels.loop.episodes.make_play`."""
-        kernel: Callable[..., int] = self._episodes.play()
-        return kernel
-
-    @cached_property
-    def next_step(self) -> Callable[..., int]:
-        """The compiled function for an update and the next action.
-
-        See `kernels.loop.episodes.make_next_step`.
-        """
-        kernel: Callable[..., int] = self._episodes.next_step()
-        return kernel
-
-    @cached_property
-    def replay(self) -> Callable[..., int]:
-        """The compiled loop over recorded transitions. See `kernels.loop.replay`."""
-        kernel: Callable[..., int] = self._episodes.replay()
-        return kernel
-
-    @cached_property
-    def _act(self) -> Callable[..., int]:
-        kernel: Callable[..., int] = self._episodes.act_once()
-        return kernel
-
-    @cached_property
-    def _update(self) -> Callable[..., int]:
-        kernel: Callable[..., int] = self._episodes.update()
-        return kernel
+    # The kernels of `kernels.loop.episodes`.
+    play = _kernel("play")
+    next_step = _kernel("next_step")
+    replay = _kernel("replay")
+    _act = _kernel("act_once")
+    _update = _kernel("update")
 
     # --- copies -----------------------------------------------------------------------------------
 
@@ -193,10 +157,7 @@ class Table(ABC):
         """Return the active balls of a step as arrays."""
 
     def value(self, step: int, row: int) -> float:
-        """Return Q of a ball, capped by the largest possible return.
-
-        For the best ball, this is V.
-        """
+        """Return Q of a ball, capped by the largest possible return."""
         return min(float(ceiling(self.core, step)), float(self.q_values(step, row)))
 
     def q_values(self, step: int, rows: Any) -> Any:

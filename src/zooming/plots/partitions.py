@@ -10,8 +10,7 @@ import numpy as np
 
 from zooming.analysis.optimal import Optimal
 from zooming.errors import ConfigurationError
-from zooming.partitions.cuts import View
-from zooming.partitions.view import Partition
+from zooming.partitions.view import Partition, View
 from zooming.plots.look import TICKS, drawing
 from zooming.validation import Floats, count_noun
 

@@ -15,7 +15,7 @@ from zooming.analysis.optimal import Optimal
 from zooming.errors import ConfigurationError
 from zooming.kernels.boxes.layout import LOW, WIDTH
 from zooming.kernels.plans.layout import WEIGHT
-from zooming.partitions.cuts import Cut, View, most_visited, view_of
+from zooming.partitions.view import Cut, View, most_visited, view_of
 from zooming.plots.look import COLORS, GRAY, LINES, drawing, panels
 from zooming.plots.partitions import add_colorbar, axis_label, set_ticks, wrap
 from zooming.validation import Floats, short_repr

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from zooming import bonuses
 from zooming.agents.base.status import clipping_text
 from zooming.agents.files.options import bonus_from_json, build_agent
-from zooming.agents.tables.core import MOST_BALLS
-from zooming.agents.tables.q_learner import QLearner
+from zooming.agents.tables.q_learner import MOST_BALLS, QLearner
 from zooming.errors import ConfigurationError
 from zooming.kernels import METRIC_CORE
 from zooming.metrics.norms import Norm

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.tables.core import ACTIONS, MOST_BALLS
-from zooming.agents.tables.q_learner import QLearner
+from zooming.agents.tables.q_learner import ACTIONS, MOST_BALLS, QLearner
 from zooming.bonuses import Bonus
 from zooming.errors import ConfigurationError, SpaceError
 from zooming.kernels import WEIGHT

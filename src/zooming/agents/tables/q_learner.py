@@ -7,39 +7,47 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy import dtype, empty, float64, ndarray
 from numpy.typing import NDArray
 
-from zooming import bonuses, kernels
+from zooming import kernels
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.episodes import Play
 from zooming.agents.base.status import clipping_text, count_clipped
 from zooming.agents.files.options import bonus_from_json, bonus_to_json
-from zooming.agents.tables.core import (
-    ACTIONS,
-    CAPS,
-    MOST_BALLS,
-    TIES,
-    check_n_rows,
-    write_bonus,
-)
 from zooming.agents.training.history import RunArrays
 from zooming.agents.training.replay import Transitions, replay, update_each
-from zooming.bonuses import number_of_phase
+from zooming.bonuses import (
+    Bernstein,
+    Bonus,
+    Doubling,
+    Exact,
+    Theory,
+    as_bonus,
+    number_of_phase,
+)
+from zooming.errors import ConfigurationError
 from zooming.kernels import BAD_STATE, DUE, FINE, WRONG_SIZE
 from zooming.kernels.loop import episodes as pausing
 from zooming.kernels.loop.crossing import Crossing
 from zooming.methods import UpperMethod
 from zooming.partitions.table import Answer
 from zooming.partitions.view import Partition
+from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible, has_mask
-from zooming.validation import Floats, check_choice, check_int
+from zooming.validation import Floats, as_float, check_choice, check_int
 
 _FLOAT = dtype(float64)
+DEFAULT_BONUS = 0.1  # c, for rewards that span 1
+MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row numbers
+CAPS = ("remaining", "horizon")
+TIES = {"random": kernels.RANDOM, "first": kernels.FIRST}
+ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM}
 
 
 def is_vector(point: Any) -> bool:
@@ -48,9 +56,6 @@ def is_vector(point: Any) -> bool:
     For a list, Numba would search for a conversion in Python code, where a signal may be handled.
     """
     return type(point) is ndarray and point.dtype is _FLOAT
-
-
-DEFAULT_BONUS = 0.1  # c, for rewards that span 1
 
 
 class QLearner(Agent):
@@ -77,7 +82,7 @@ class QLearner(Agent):
         Options of `Agent`.
     """
 
-    split: str  # of agents whose boxes are split, see `agents.tables.split_options`
+    split: str  # of agents whose boxes are split, see `split_options`
     max_balls: int | None  # of agents that have this option
     max_bytes: int | None
     _actions = ACTIONS
@@ -88,7 +93,7 @@ class QLearner(Agent):
         self,
         env: Any,
         *,
-        bonus: float | bonuses.Bonus | None = None,
+        bonus: float | Bonus | None = None,
         cap: str = "remaining",
         ties: str = "random",
         action: str = "center",
@@ -96,7 +101,7 @@ class QLearner(Agent):
     ) -> None:
         super().__init__(env, **options)
         low, high = self.reward_range
-        self.bonus = bonuses.as_bonus(DEFAULT_BONUS * (high - low) if bonus is None else bonus)
+        self.bonus = as_bonus(DEFAULT_BONUS * (high - low) if bonus is None else bonus)
         self.cap = check_choice("cap", cap, CAPS)
         self.ties = check_choice("ties", ties, TIES)
         self.action = check_choice("action", action, self._actions)
@@ -139,7 +144,7 @@ class QLearner(Agent):
     def _begin(self, table: Any) -> None:
         """Set the initial table."""
         self.table = table
-        self._first_table = table.copy() if isinstance(self.bonus, bonuses.Doubling) else None
+        self._first_table = table.copy() if isinstance(self.bonus, Doubling) else None
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -518,3 +523,48 @@ class QLearner(Agent):
     def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._check_core(arrays["core"])
         self.table.restore(arrays)
+
+
+def write_bonus(core: NDArray[Any], given: Bonus, has_only_atoms: bool) -> None:
+    """Write the bonus of the next episode into a core.
+
+    `has_only_atoms` says that every ball contains a single point from the start.
+    """
+    bonus, horizon = given, int(core["horizon"][0])
+    span, coming = float(core["reward_span"][0]), int(core["episode"][0]) + 1
+    if isinstance(bonus, Doubling):
+        bonus, core["phase"] = bonus.phase(coming), number_of_phase(coming)
+    if isinstance(bonus, (Theory, Exact, Bernstein)) and has_only_atoms:
+        bonus = replace(bonus, lipschitz=0.0)  # each ball is one point, so its diameter is 0
+    try:
+        core["bonus"] = as_float(bonus.scale(horizon, span))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{type(given).__name__}.scale must return a number ({error})"
+        ) from error
+    if not np.isfinite(core["bonus"][0]):
+        raise ConfigurationError(
+            f"the bonus {given} has the scale {core['bonus'][0]}; it must be finite"
+        )
+    if isinstance(bonus, (Theory, Exact, Bernstein)):
+        core["per_root_iota"], core["plain"] = bonus.terms(horizon, span)
+        core["iota"] = bonus.log_term(horizon)
+        core["first_iota"] = core["iota"] if bonus.episodes is None else 0.0
+    if isinstance(bonus, Exact):
+        core["bonus_rule"], core["lipschitz"] = kernels.EXACT, bonus.lipschitz
+        core["reward_spread"] = bonus.reward_spread(span)
+    elif isinstance(bonus, Bernstein):
+        core["bonus_rule"], core["c1"], core["c2"] = kernels.BERNSTEIN, bonus.c1, bonus.c2
+
+
+def check_n_rows(
+    env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]], n_roots: int
+) -> None:
+    """Raise ValueError if a stored table has fewer rows than the table of a new agent."""
+    names = ("bounds", "ordered", "squash", "weights")
+    given = {name: options[name] for name in names if name in options}
+    axes = Axes(env.observation_space, env.action_space, **given)
+    if n_roots * math.prod(axes.n_values) > len(arrays["balls"]):
+        raise ValueError(
+            f"{len(arrays['balls'])} rows are too few for {options['horizon']} steps of this space"
+        )

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from zooming.agents.base.status import clipping_text
 from zooming.agents.files.options import build_agent
-from zooming.agents.tables.core import check_n_rows
-from zooming.agents.tables.q_learner import QLearner
+from zooming.agents.tables.q_learner import QLearner, check_n_rows
 from zooming.agents.tables.split_options import (
     first_boxes,
     set_budget,
@@ -21,7 +20,7 @@ from zooming.agents.tables.split_options import (
 from zooming.errors import ConfigurationError
 from zooming.kernels.boxes.layout import INDEX
 from zooming.kernels.boxes.trees import N_TREE_STATS
-from zooming.partitions.trees import TreeTable
+from zooming.partitions.boxes import TreeTable
 from zooming.validation import check_float
 
 
@@ -47,9 +46,6 @@ class TreeQ(QLearner):
         Whether to learn one partition for all steps, or one for each.
     slope : float, default 0.6
         Bonus of a ball without noise, divided by its side, in units of the span of `reward_range`.
-    first_cut : float, optional
-        Place of the first cut of every interval, as a share of its length. By default it is halved.
-        All later cuts halve. Trees with different first cuts have other borders.
     split, max_balls, max_bytes, ties, horizon, reward_range, rewards, bounds, ordered, squash
         As for `AdaptiveQ`, and so are `weights`, `names` and `seed`.
 
@@ -80,7 +76,6 @@ class TreeQ(QLearner):
         squash: bool | float | Mapping[str, float] = False,
         weights: Mapping[str, float] | Iterable[float] | None = None,
         names: Mapping[str, str] | Iterable[str] | None = None,
-        first_cut: float | None = None,
         split: str = "all",
         max_balls: int | None = None,
         max_bytes: int | None = None,
@@ -96,13 +91,10 @@ class TreeQ(QLearner):
         )  # fmt: skip
         take_split_options(self, split, max_balls)
         self.slope: float = check_float(slope, "slope", 0.0, math.inf)
-        if first_cut is not None:
-            first_cut = check_float(first_cut, "first_cut", 0.01, 0.99)
-        self.first_cut = first_cut
         core = split_core(self)
         core["bonus_rule"], core["n_stats"], core["lipschitz"] = INDEX, N_TREE_STATS, self.slope
         set_budget(self, core, max_bytes)
-        self._begin(first_boxes(self, core, TreeTable, first_cut))
+        self._begin(first_boxes(self, core, TreeTable))
 
     @property
     def scale(self) -> float:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.tables.core import TIES
-from zooming.agents.tables.q_learner import QLearner
+from zooming.agents.tables.q_learner import TIES, QLearner
 from zooming.agents.tables.split_options import first_boxes, split_core, take_split_options
 from zooming.bonuses import Bonus, Doubling
 from zooming.errors import ConfigurationError

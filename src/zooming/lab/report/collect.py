@@ -26,8 +26,7 @@ from zooming.lab.study.stored import read_json, read_manifest
 from zooming.lab.study.study import Study
 from zooming.lab.study.summary import FEW_SEEDS, Row
 from zooming.partitions.boxes import BoxTable
-from zooming.partitions.cuts import Cut
-from zooming.partitions.view import Partition
+from zooming.partitions.view import Cut, Partition
 from zooming.plots import COLORS
 from zooming.plots.curve_data import Runs
 from zooming.validation import Floats, check_float, count_noun
