@@ -18,9 +18,8 @@ from zooming.agents.files import container as files
 from zooming.app import cli
 from zooming.export.forms import about, head_of
 from zooming.export.tree import tree_of
-from zooming.export.writers.c_header import c_header
+from zooming.export.writers.code import c_header, python_module
 from zooming.export.writers.json_document import json_document
-from zooming.export.writers.python_module import python_module
 from zooming.export.writers.sql import WORDS, sql_query
 from zooming.spaces.axes import Axes
 from zooming.spaces.names import column_names, printable, printable_names
@@ -267,12 +266,10 @@ def test_columns_of_hostile_names_are_unique_in_every_case():
 # --- pages and pictures ---------------------------------------------------------------------------
 
 
-def test_rules_with_hostile_names_are_written_as_a_page(tmp_path):
+def test_rules_with_hostile_names_are_shown_as_text(tmp_path, capsys):
     agent = zooming.AdaptiveQ(Twins({"$_{$": 0.1, "</title><script>x": 0.9}), horizon=2, seed=0)
     agent.learn(12)
     agent.save(tmp_path / "agent.zoom")
-    for name in ("<script>.html", "rules.csv", "rules.json", "rules.txt"):
-        cli.main(["explain", str(tmp_path / "agent.zoom"), str(tmp_path / name)])
-    page = (tmp_path / "<script>.html").read_text()
-    assert "<script>" not in page
-    assert "default-src 'none'" in page
+    cli.main(["explain", str(tmp_path / "agent.zoom")])
+    assert printable("</title><script>x") in capsys.readouterr().out
+    assert "<script>" not in agent.explain(episodes=0)._repr_html_()

@@ -242,7 +242,7 @@ def test_a_problem_without_an_optimum_has_a_page_too(tmp_path):
     assert problem["optimum"] is None
     assert problem["replays"] == []
     assert problem["agents"][0]["regret"] is None
-    cli.main(["report", str(tmp_path / "study"), "--out", str(tmp_path / "page.html")])
+    cli.main(["report", str(tmp_path / "study"), str(tmp_path / "page.html")])
     assert (tmp_path / "page.html").stat().st_size > 1e6
 
 
@@ -491,7 +491,7 @@ def test_what_cannot_be_reported_is_said(what, folder, tmp_path):
         arguments, message = ["report", str(tmp_path / "half")], "not finished"
     if what == "no folder to write to":
         arguments, message = (
-            ["report", str(folder), "--out", str(tmp_path / "no" / "page.html")],
+            ["report", str(folder), str(tmp_path / "no" / "page.html")],
             "does not exist",
         )
     with pytest.raises(SystemExit, match=message):

@@ -9,7 +9,7 @@ import pytest
 import zooming
 from zooming.agents.base.status import spread_visits
 from zooming.app import cli
-from zooming.export.show.policy_page import collect, render
+from zooming.export.show import collect, render
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
 pytestmark = pytest.mark.process
@@ -37,7 +37,7 @@ def opened(agents, browser, tmp_path):
     def open_page(kind, width=1000):
         agents[kind].save(tmp_path / "agent.zoom")
         path = tmp_path / f"{kind}.html"
-        cli.main(["show", str(tmp_path / "agent.zoom"), "--out", str(path), "--episodes", "2"])
+        cli.main(["show", str(tmp_path / "agent.zoom"), str(path), "--episodes", "2"])
         page = browser.new_page(viewport={"width": width, "height": 900})
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -237,10 +237,10 @@ def test_an_agent_shows_itself_and_goes_on_as_if_it_had_not(tmp_path, monkeypatc
 def test_what_cannot_be_shown_is_refused(agents, tmp_path, capsys):
     agents["one"].save(tmp_path / "agent.zoom")
     for words, message in (
-        (["--out", "page.txt"], "give the page a name that ends in .html"),
-        (["--out", str(tmp_path / "none" / "page.html")], "does not exist"),
-        (["--out", "page.html", "--episodes", "-1"], "--episodes -1: give"),
-        (["--out", "page.html", "--set", "horizon=2"], "--set requires --env"),
+        (["page.txt"], "give the page a name that ends in .html"),
+        ([str(tmp_path / "none" / "page.html")], "does not exist"),
+        (["page.html", "--episodes", "-1"], "--episodes -1: give"),
+        (["page.html", "--set", "horizon=2"], "--set requires --env"),
     ):
         with pytest.raises(SystemExit, match=re.escape(message)) as stop:
             cli.main(["show", str(tmp_path / "agent.zoom"), *words])

@@ -26,7 +26,7 @@ from zooming.analysis.solve import solve as solve
 from zooming.desk.desk import Desk as Desk
 from zooming.envs.declared import compiled_env as compiled_env
 from zooming.envs.records import Records as Records
-from zooming.export.explain import explain as explain
+from zooming.export.rules import explain as explain
 from zooming.lab.relatives.model_based import AdaptiveMB as AdaptiveMB
 from zooming.lab.relatives.model_based import NetMB as NetMB
 from zooming.lab.relatives.randomized_q import RandomizedQ as RandomizedQ

@@ -14,8 +14,8 @@ from typing import Any
 # Method: the module and the function.
 METHODS = {
     "Agent.export": ("zooming.export.write", "export_policy"),
-    "Agent.explain": ("zooming.export.explain", "explain_step"),
-    "Agent.show": ("zooming.export.show.policy_page", "show"),
+    "Agent.explain": ("zooming.export.rules", "explain"),
+    "Agent.show": ("zooming.export.show", "show"),
     "Agent._drive": ("zooming.agents.training.drivers", "learn"),
     "Agent.learn_from": ("zooming.logs.learn", "learn_from"),
     "Agent.to_log": ("zooming.logs.record", "to_log"),

@@ -30,15 +30,14 @@ class Command:
 
     def load(self) -> Callable[..., Any]:
         """Import and return the function."""
-        module, _, name = self.place.partition(":")
+        module, name = self.place.split(":")
         try:
-            function: Callable[..., Any] = getattr(
-                importlib.import_module(f"zooming.{module}"), name
-            )
+            found = importlib.import_module(f"zooming.{module}")
         except ModuleNotFoundError as error:
             if error.name not in ("tyro", "rich", "polars", "matplotlib"):
                 raise
             sys.exit(f"this command needs {error.name}: pip install 'zooming[lab]'")
+        function: Callable[..., Any] = getattr(found, name)
         return function
 
 
@@ -65,18 +64,18 @@ COMMANDS = {
         "partitions.",
     ),
     "audit": Command(
-        "app.audit_command:audit_file", "Check that a saved agent obeys the laws of the paper."
+        "app.agent_commands:audit_file", "Check that a saved agent obeys the laws of the paper."
     ),
     "explain": Command(
-        "app.explain_command:explain_file",
+        "app.agent_commands:explain_file",
         "Print the policy of a saved agent as rules, and how much return the rules lose.",
     ),
     "export": Command(
-        "app.export_command:export_file",
+        "app.agent_commands:export_file",
         "Write the policy of a saved agent as Python, JSON, C or SQL.",
     ),
     "show": Command(
-        "app.show_command:show_file",
+        "app.agent_commands:show_file",
         "Write an HTML page on which a person moves the state and sees what the policy does.",
     ),
     "desk": Command(
@@ -135,12 +134,8 @@ def _run(given: list[str]) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        what = (
-            f"{error.filename2 or error.filename}: {error.strerror}"
-            if error.filename
-            else str(error)
-        )
-        raise _print_error(what) from error
+        file = error.filename2 or error.filename
+        raise _print_error(f"{file}: {error.strerror}" if file else str(error)) from error
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -148,16 +143,10 @@ def _run(given: list[str]) -> None:
 def _help() -> str:
     """Return one line for each command."""
     width = max(map(len, COMMANDS))
-    return "\n".join(
-        [
-            "usage: zooming COMMAND ...",
-            "",
-            ABOUT,
-            "",
-            *(f"  {name:{width}}  {command.about}" for name, command in COMMANDS.items()),
-            "",
-            "zooming COMMAND --help describes a command; zooming --version prints the version.",
-        ]
+    lines = "\n".join(f"  {name:{width}}  {one.about}" for name, one in COMMANDS.items())
+    return (
+        f"usage: zooming COMMAND ...\n\n{ABOUT}\n\n{lines}\n\n"
+        "zooming COMMAND --help describes a command; zooming --version prints the version."
     )
 
 

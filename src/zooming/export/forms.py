@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ class PolicyForm(ABC):
         One printable line that says which agent and environment the policy comes from.
     """
 
+    kind: ClassVar[str]  # name of the form in files
     state_names: tuple[str, ...]
     action_names: tuple[str, ...]
     state_columns: tuple[str, ...]
@@ -46,11 +47,6 @@ class PolicyForm(ABC):
     action_is_whole: tuple[bool, ...]
     squash: Floats
     about: str
-
-    @property
-    @abstractmethod
-    def kind(self) -> str:
-        """Name of the form in files."""
 
     @property
     @abstractmethod
@@ -87,14 +83,6 @@ class PolicyForm(ABC):
             "A state outside the space gets the action of the nearest region.",
         ]
 
-    def squash_state(self, given: Any) -> Floats:
-        """Return a state as a vector, with its squashed axes mapped to their interval."""
-        state: Floats = np.array(given, np.float64)
-        for i, origin, scale, offset, gain in self.squash:
-            z = (state[int(i)] - origin) / scale
-            state[int(i)] = offset + gain * (z / (1.0 + abs(z)))
-        return state
-
 
 def narrow(table: Any) -> NDArray[Any]:
     """Return a table with integers in the smallest type that holds them.
@@ -105,13 +93,9 @@ def narrow(table: Any) -> NDArray[Any]:
     table = np.asarray(table)
     if table.dtype.kind == "f":
         return np.asarray(table, np.float64)
-    ends = (int(table.min()), int(table.max())) if table.size else (0, 0)
-    fits = (
-        kind
-        for kind in WHOLE_TYPES
-        if np.iinfo(kind).min <= ends[0] and ends[1] <= np.iinfo(kind).max
-    )
-    return np.asarray(table, next(fits))
+    low, high = (int(table.min()), int(table.max())) if table.size else (0, 0)
+    ranges = [np.iinfo(kind) for kind in WHOLE_TYPES]
+    return np.asarray(table, next(one.dtype for one in ranges if one.min <= low <= high <= one.max))
 
 
 def recommended(agent: Any) -> Any:

@@ -37,64 +37,28 @@ PART_TABLES = {
 class ActionGrid(PolicyForm):
     """The policy of a planner as cells of states, each with actions to mix.
 
-    The unit coordinate of a state is (state - low) / width. Its bin on axis j is the last entry of
-    `border`, from first[j] to first[j + 1] - 1, that is at most this coordinate. The index of the
-    cell counts all combinations of bins, the last axis fastest. `pieces[cells[plan[step], cell]]`
-    holds indices of points: the point of the cell, and for each state axis the points of the
-    neighbors below and above. The action is the cell's point, moved on each axis towards the
-    neighbor on the state's side. It is moved by the share distance / gap, which is below 1. Here
-    `distance` is from the state to the center of its bin, and `gap` is between the two centers. If
-    nothing is mixed, the neighbor's index equals that of the cell.
-
-    Attributes
-    ----------
-    low, width : arrays [n_state]
-        Map a state to the unit interval.
-    first : array [n_state + 1]
-        First entry of each axis in `border` and `center`.
-    border, center : arrays [n_bins]
-        Low border and center of each bin.
-    plan : array [horizon]
-        Row of `cells` of each step. Steps with the same policy share a row.
-    cells : array [n_plans, n_cells]
-        Row of `pieces` of each cell.
-    pieces : array [n_pieces, 1 + 2 n_state]
-        Rows of `points` that are mixed.
-    points : array [n_points, n_action]
-        The different actions. A coordinate that is not mixed is in the environment's units.
-    is_mixed, n_values : arrays [n_action]
-        Whether an axis is mixed, and the number of integers on a mixed axis of integers, else 0.
-    point_low, point_high : arrays [n_action]
-        Ends between which a mixed coordinate stays.
-    action_low, action_width : arrays [n_action]
-        Map a coordinate to the environment's units.
-    action_least, action_most : arrays [n_action]
-        Ends of the action.
-    is_single : array [n_action]
-        Whether an axis has type float32.
-    action_squash : array [n_squashed, 5]
-        Rows (axis, origin, scale, offset, gain) of the squashed action axes.
+    `docs/export.md` says how an action is computed from these tables.
     """
 
-    low: Floats
+    low: Floats  # [n_state], with `width`: map a state to the unit interval
     width: Floats
-    first: Ints
-    border: Floats
-    center: Floats
-    plan: Ints
-    cells: Ints
-    pieces: Ints
-    points: Floats
-    is_mixed: Ints
-    n_values: Ints
-    point_low: Floats
+    first: Ints  # [n_state + 1] first entry of each axis in `border` and `center`
+    border: Floats  # [n_bins] low border of each bin
+    center: Floats  # [n_bins]
+    plan: Ints  # [horizon] row of `cells`; steps with the same policy share one
+    cells: Ints  # [n_plans, n_cells] row of `pieces`; the last axis counts fastest
+    pieces: Ints  # [n_pieces, 1 + 2 n_state] rows of `points`: own, and of the neighbors
+    points: Floats  # [n_points, n_action] an axis that is not mixed is in the environment's units
+    is_mixed: Ints  # [n_action], as all below
+    n_values: Ints  # number of integers on a mixed axis of integers, else 0
+    point_low: Floats  # ends between which a mixed coordinate stays
     point_high: Floats
-    action_low: Floats
+    action_low: Floats  # with `action_width`: map a coordinate to the environment's units
     action_width: Floats
-    action_least: Floats
+    action_least: Floats  # ends of the action
     action_most: Floats
-    is_single: Ints
-    action_squash: Floats
+    is_single: Ints  # whether an axis has type float32
+    action_squash: Floats  # [n_squashed, 5] rows (axis, origin, scale, offset, gain)
 
     kind = "grid"
 
@@ -137,52 +101,9 @@ class ActionGrid(PolicyForm):
             "Actions are interpolated between neighboring cells.",
         ]
 
-    def act(self, step: int, state: Any) -> Floats:
-        """Return the action in a state, by the same computation that every format writes out."""
-        unit = (self.squash_state(state) - self.low) / self.width
-        cell = 0
-        entries: list[int] = []
-        for j, u in enumerate(unit):
-            first, last = self.first[j : j + 2].tolist()
-            i = max(0, int(np.searchsorted(self.border[first:last], u, "right")) - 1)
-            cell, entries = cell * (last - first) + i, [*entries, first + i]
-        own, *others = self.pieces[self.cells[self.plan[step], cell]]
-        action = self.points[own].copy()
-        for j in range(len(unit) - 1, -1, -1):
-            away = unit[j] - self.center[entries[j]]
-            side = int(away > 0.0)
-            there = others[2 * j + side]
-            if there == own:
-                continue
-            gap = abs(self.center[entries[j] + 2 * side - 1] - self.center[entries[j]])
-            change = abs(away) / gap * (self.points[there] - self.points[own])
-            action = np.where(self.is_mixed, action + change, action)
-        return self._in_units(np.clip(action, self.point_low, self.point_high))
-
-    def _in_units(self, action: Floats) -> Floats:
-        value = self.action_low + action * self.action_width
-        n = np.maximum(1, self.n_values)
-        number = self.action_low + 0.5 + np.minimum(n - 1, np.floor(action * n))
-        value = np.where(self.n_values > 0, number, value)
-        for k, origin, scale, offset, gain in self.action_squash:
-            share = (value[int(k)] - offset) / gain
-            value[int(k)] = origin + share / max(1.0 - abs(share), NEAREST) * scale
-        value = np.clip(value, self.action_least, self.action_most)
-        return np.where(self.is_single, value.astype(np.float32), value)
-
 
 def action_grid(agent: Any) -> ActionGrid:
-    """Return the policy of a planner, exactly as `agent.predict` plays it.
-
-    Examples
-    --------
-    >>> import gymnasium as gym, zooming
-    >>> agent = zooming.Planner(gym.make("zooming/Oil-v0"), seed=0)
-    >>> history = agent.learn(50)
-    >>> grid = action_grid(agent)
-    >>> grid.act(0, [0.3]).tolist() == agent.predict([0.3])[0].tolist()
-    True
-    """
+    """Return the policy of a planner, exactly as `agent.predict` plays it."""
     table = recommended(agent).table
     axes, grid = table.axes, table.policy().grid
     n_state = axes.n_state

@@ -1,17 +1,14 @@
 """Write the learner of an `AdaptiveQ` as a C99 header: it goes on learning on a device.
 
-The C code is `writers/learner.h`, a template: `zl_` and `ZL_` become the prefix of the names, and
-lines between `@if build` and `@end` are kept for the builds that need them. The update rule is in C
-and in `kernels.boxes` both, because no compiler makes readable C of the kernels. A test holds them
-together: in the double build, tables and actions are equal in every bit over 100,000 episodes.
+The C code is the template `writers/learner.h`. The update rule is in C and in `kernels.boxes` both,
+because no compiler makes readable C of the kernels. A test holds them together: in the double
+build, tables and actions are equal in every bit over 100,000 episodes.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import textwrap
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -21,17 +18,13 @@ from zooming.agents.files.device import BUILDS, ONE, VERSION, facts_of, layout, 
 from zooming.bonuses import Scaled
 from zooming.errors import ConfigurationError
 from zooming.export.forms import about
-from zooming.export.writers.c_header import NUMBERS, c_array, c_literal, c_name
+from zooming.export.writers.code import NUMBERS, c_array, c_code, c_literal, c_name
 from zooming.kernels.boxes.layout import BOUND_TOLERANCE
 from zooming.spaces.names import printable_names
 from zooming.validation import check_int
 
 MOST_ROWS = 65_000  # rows have 16 bits
-MOST_CUTS = {
-    "double": 16,
-    "float": 16,
-    "int": 8,
-}  # a ball is due at 4^cuts visits, of 32 or 16 bits
+MOST_CUTS = {"double": 16, "float": 16, "int": 8}  # a ball is due at 4^cuts visits, 32 or 16 bits
 DEEPEST = {"double": 24, "float": 24, "int": 14}  # cuts along an axis that a ball can hold
 LEAST_UNITS, MOST_UNITS = 1024, 65_535  # of an axis in the integer build
 HEAD_BYTES = 16  # of a slot, before the facts
@@ -48,18 +41,12 @@ def learner_header(
     pending = check_int(pending, "pending", 0, 4096)
     _check(agent)
     plan = _plan(agent, number, scale, pending)
-    text = resources.files("zooming.export.writers").joinpath("learner.h").read_text()
-    kept = {
+    parts = {
         "int": number == "int", "real": number != "int", "pending": pending > 0,
         "clips": any(axis.clips for axis in plan["axes"]), "refuse": agent.rewards != "clip",
         "single": number == "double" and any(axis.single for axis in plan["actions"]),
     }  # fmt: skip
-    code = _choose(text, kept)
-    for part in ("constants", "types", "tables"):
-        code = code.replace(f"@{part}\n", plan[part] + "\n")
-    code = re.sub(r"\bZL_", f"{name.upper()}_", re.sub(r"\bzl_", f"{name}_", code))
-    lines = "\n".join(f" * {line}" for line in plan["heading"])
-    return f"/*\n{lines}\n */\n{code}"
+    return c_code("learner.h", name, parts, plan, plan["heading"])
 
 
 def _check(agent: Any) -> None:
@@ -307,18 +294,3 @@ def _types(number: str, kind: str, value: str, wide: str) -> str:
             f"#define zl_sqrt {'sqrt' if number == 'double' else 'sqrtf'}",
         ]
     return "\n".join(lines) + "\n"
-
-
-def _choose(text: str, kept: dict[str, bool]) -> str:
-    """Keep the lines between `@if name`, `@else` and `@end` whose condition holds."""
-    lines, shown = [], [True]
-    for line in text.splitlines(keepends=True):
-        if line.startswith("@if "):
-            shown.append(kept[line[4:].strip()])
-        elif line.startswith("@else"):
-            shown[-1] = not shown[-1]
-        elif line.startswith("@end"):
-            shown.pop()
-        elif all(shown):
-            lines.append(line)
-    return "".join(lines)

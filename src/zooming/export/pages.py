@@ -7,9 +7,7 @@ import hashlib
 import html
 import json
 from importlib import resources
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from zooming.errors import ConfigurationError
 from zooming.spaces.names import printable
@@ -72,15 +70,3 @@ def plotly_script() -> str:
     except ImportError as error:
         raise ConfigurationError("the page needs plotly: pip install 'zooming[lab]'") from error
     return str(get_plotlyjs())
-
-
-Target = Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[OUT]")]
-
-
-def one_target(positional: str | None, option: str | None) -> str | None:
-    """Return the file to write. Raise ConfigurationError if two are named."""
-    if positional is not None and option is not None:
-        raise ConfigurationError(
-            f"two files to write are named: {positional} and {option}; leave one of them out"
-        )
-    return positional if option is None else option

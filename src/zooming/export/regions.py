@@ -1,18 +1,20 @@
-"""Divide the states into boxes in each of which a policy has one action."""
+"""Divide the states into boxes with one action each, and say what an agent knows about them."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.agents.base.status import spread_visits
 from zooming.errors import ConfigurationError
 from zooming.export.forms import recommended
 from zooming.kernels import ATOMS, LOW, WIDTH
 from zooming.partitions.cells import CellTable
-from zooming.partitions.view import bin_borders, in_units
+from zooming.partitions.view import Partition, bin_borders, in_units
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
 from zooming.validation import Floats
 
@@ -21,6 +23,9 @@ MOST_SAMPLES = 4096  # states at which a policy without boxes is asked
 MOST_ALONG_AXIS = 128  # of these, along one axis
 PARTS = (9, 5, 3)  # of a side of a planner's cell; odd, so that the center of the cell is asked
 MOST_PARTS = 1500  # of all cells of a planner
+MOST_PAIRS = 2_000_000  # of cells and balls that are compared at once
+FLOOR = 0.01  # share of the weight that is spread evenly over all states
+MOST_CANDIDATES = 256  # actions among which a box chooses, those of the largest weight
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,18 @@ class Regions:
         return volumes(self.low, self.high, self.first, self.last)
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """Q and visits of one action in each box, and the visits of all actions. NaN is unknown.
+
+    Only agents with boxes know visits.
+    """
+
+    q_value: Floats
+    visits: Floats
+    total: Floats
+
+
 def policy_regions(step: int, agent: Any) -> Regions:
     """Return boxes of states in which the agent has one action each.
 
@@ -80,24 +97,21 @@ def has_boxes(agent: Any) -> bool:
     """Return whether the states divide into boxes in which the agent's policy has one action."""
     if agent.is_guided:  # the rule of a warm start may play anything
         return False
+    return partition_of(agent, 0) is not None and not agent.interpolates
+
+
+def partition_of(agent: Any, step: int) -> Partition | None:
+    """Return the partition of a step, or None if the agent has no boxes."""
     try:
-        agent.partition(0)
+        found: Partition = agent.partition(step)
     except (AttributeError, NotImplementedError, ConfigurationError):
-        return False
-    return not agent.interpolates
+        return None
+    return found
 
 
 def whole_states(axes: Any) -> NDArray[np.bool_]:
     """Return a mask of the state axes that have integers only."""
     return np.array([kind != INTERVAL for kind in axes.kinds[: axes.n_state]])
-
-
-def category_ends(axes: Any) -> tuple[tuple[int, int] | None, ...]:
-    """Return (first, last) value of each state axis of categories, and None for other axes."""
-    return tuple(
-        (int(axes.low[i]), int(axes.high[i])) if axes.kinds[i] == CATEGORICAL else None
-        for i in range(axes.n_state)
-    )
 
 
 def volumes(low: Floats, high: Floats, first: Floats, last: Floats) -> Floats:
@@ -107,12 +121,63 @@ def volumes(low: Floats, high: Floats, first: Floats, last: Floats) -> Floats:
 
 
 def contain(low: Floats, high: Floats, points: Floats) -> NDArray[np.bool_]:
-    """Return an array [n_points, n_boxes] that is true where the box contains the point.
-
-    High faces do not belong to a box.
-    """
+    """Return [n_points, n_boxes]: which box contains which point, high faces excluded."""
     inside = (low <= points[:, None]) & (points[:, None] < high)
     return np.asarray(inside.all(axis=2))
+
+
+def open_ends(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Move the outer faces to infinity, because states beyond them are clipped to them."""
+    opened_low = np.where(low == low.min(axis=0), -np.inf, low)
+    return opened_low, np.where(high == high.max(axis=0), np.inf, high)
+
+
+def visit_density(
+    agent: Any, step: int, balls: Partition, regions: Regions
+) -> tuple[Floats, Floats]:
+    """Return the visits of each ball, and these per unit of state volume.
+
+    A visit is spread evenly over the ball that was visited, even if that ball was split later. So
+    the visits of all balls of a step sum to the number of episodes.
+    """
+    n = regions.low.shape[1]
+    visits = spread_visits(agent, step, balls, volumes(balls.low, balls.high, *balls.window()))
+    sizes = volumes(balls.low[:, :n], balls.high[:, :n], regions.first, regions.last)
+    return visits, visits / sizes
+
+
+def gather(agent: Any, step: int, regions: Regions, actions: Floats) -> Evidence:
+    """Return what an agent knows about `actions`, one action per box of `regions`."""
+    n, n_state = len(actions), regions.low.shape[1]
+    q_value, visits, total = np.full((3, n), np.nan)
+    axes, balls = agent.axes, partition_of(agent, step)
+    if balls is None:
+        pairs = zip(regions.points, actions, strict=True)
+        with suppress(AttributeError, NotImplementedError, ConfigurationError):
+            q_value[:] = [
+                agent.q_value(step, axes.states.shaped(x), axes.actions.shaped(a)) for x, a in pairs
+            ]
+        return Evidence(q_value, visits, total)
+    density = visit_density(agent, step, balls, regions)[1]
+    low, high = open_ends(balls.low, balls.high)
+    size = max(1, MOST_PAIRS // len(density))
+    for begin in range(0, n, size):
+        part = slice(begin, begin + size)
+        is_near = contain(low[:, :n_state], high[:, :n_state], regions.points[part])
+        is_own = is_near & contain(low[:, n_state:], high[:, n_state:], actions[part])
+        total[part], visits[part] = is_near @ density, is_own @ density
+        q_value[part] = balls.q_value[is_own.argmax(axis=1)]
+    if not recommended(agent).interpolates:  # else the value is that of a mixed action
+        values = [agent.value(step, axes.states.shaped(point)) for point in regions.points]
+        q_value = np.minimum(q_value, values)
+    return Evidence(q_value, visits * regions.volumes, total * regions.volumes)
+
+
+def weigh(regions: Regions, evidence: Evidence) -> Floats:
+    """Return the weight of each box: its visits, plus a small weight for its volume."""
+    known = np.nan_to_num(evidence.total)
+    share = regions.volumes / regions.volumes.sum()
+    return np.asarray(known + (FLOOR * known.sum() or 1.0) * share)
 
 
 def _borders(agent: Any) -> list[Floats]:
@@ -143,9 +208,7 @@ def _grid(axes: Any, borders: list[Floats]) -> tuple[Floats, Floats, Floats]:
     """Return the corners and centers of the cells between some borders."""
     low, high = _product([b[:-1] for b in borders]), _product([b[1:] for b in borders])
     points = axes.from_unit_cube((low + high) / 2, 0)
-    is_outer = low == low.min(axis=0), high == high.max(axis=0)
-    low, high = axes.from_unit_cube(low, 0), axes.from_unit_cube(high, 0)
-    return np.where(is_outer[0], -np.inf, low), np.where(is_outer[1], np.inf, high), points
+    return *open_ends(axes.from_unit_cube(low, 0), axes.from_unit_cube(high, 0)), points
 
 
 def action_boxes(agent: Any, step: int) -> tuple[Floats, Floats, Floats]:
@@ -166,13 +229,17 @@ def action_boxes(agent: Any, step: int) -> tuple[Floats, Floats, Floats]:
 def state_boxes(agent: Any, step: int, *, squashed: bool = False) -> tuple[Floats, Floats]:
     """Return the distinct state boxes of the balls of a step, in the environment's units.
 
-    The outer faces are moved to infinity, because states beyond them are clipped to them. With
-    `squashed`, squashed axes keep their squashed units.
+    The outer faces are infinite. With `squashed`, squashed axes keep their squashed units.
     """
     axes, n = agent.axes, agent.axes.n_state
     inner = recommended(agent)
     if isinstance(getattr(inner, "table", None), CellTable):
-        return cell_boxes(inner.table, squashed=squashed)
+        borders = [borders_in_units(inner.table, j)[1:] for j in range(n)]
+        low = _product([np.append(-np.inf, border) for border in borders])
+        high = _product([np.append(border, np.inf) for border in borders])
+        if squashed:
+            return low, high
+        return axes.from_unit_cube(low, 0), axes.from_unit_cube(high, 0)
     if squashed and any(axes[i].squash for i in range(n)):
         low, high = (
             in_units(corner, axes.table, axes.ends)[:, :n]
@@ -182,19 +249,7 @@ def state_boxes(agent: Any, step: int, *, squashed: bool = False) -> tuple[Float
         found = agent.partition(step)
         low, high = found.low[:, :n], found.high[:, :n]
     sides = np.unique(np.hstack([low, high]), axis=0)
-    low, high = sides[:, :n].copy(), sides[:, n:].copy()
-    low[low == low.min(axis=0)] = -np.inf
-    high[high == high.max(axis=0)] = np.inf
-    return low, high
-
-
-def cell_boxes(table: CellTable, *, squashed: bool = False) -> tuple[Floats, Floats]:
-    """Return the corners of a planner's cells of states, like `state_boxes`."""
-    axes = table.axes
-    borders = [borders_in_units(table, j) for j in range(axes.n_state)]
-    low = _product([np.append(-np.inf, border[1:]) for border in borders])
-    high = _product([np.append(border[1:], np.inf) for border in borders])
-    return (low, high) if squashed else (axes.from_unit_cube(low, 0), axes.from_unit_cube(high, 0))
+    return open_ends(sides[:, :n], sides[:, n:])
 
 
 def borders_in_units(table: CellTable, axis: int) -> Floats:
@@ -270,9 +325,6 @@ def merge(low: Floats, high: Floats, actions: Ints) -> tuple[Floats, Floats, Int
     return low, high, actions
 
 
-MOST_CANDIDATES = 256  # actions among which a box chooses, those of the largest weight
-
-
 @dataclass
 class _Box:
     """A box under construction: its cells, its action, and the cut that reduces its cost most."""
@@ -288,39 +340,23 @@ class _Box:
 
 
 def simplify(
-    regions: Regions,
-    actions: Floats,
-    distances: Floats,
-    weights: Floats,
-    n_boxes: int,
-    enough: float = 0.0,
+    regions: Regions, distances: Floats, weights: Floats, n_boxes: int, enough: float
 ) -> tuple[Floats, Floats, Floats]:
     """Cover all states with at most `n_boxes` boxes. Return (low corners, high corners, actions).
 
-    Parameters
-    ----------
-    regions : Regions
-        The cells that the boxes are made of. A cell belongs to the box of its point.
-    actions : array [n, k]
-        The action that is played in each cell. The action of a box is one of these rows.
-    distances : array [n, k]
-        The same actions, scaled: the cost of playing one instead of another is the sum of the
-        absolute differences of their rows.
-    weights : array [n]
-        Weight of each cell.
-    n_boxes : int
-        Largest number of boxes.
-    enough : float, default 0.0
-        Stop when the cost per unit of weight is below this number.
+    The action of a box is one that is played in its cells, the boxes of `regions`. `distances`
+    holds the scaled actions of the cells: the cost of playing one instead of another is the sum of
+    the absolute differences of their rows, times the weight of the cell. Boxes are cut until the
+    cost per unit of weight is at most `enough`.
     """
-    rows, number = np.unique(actions, axis=0, return_inverse=True)
+    rows, number = np.unique(regions.actions, axis=0, return_inverse=True)
     number = number.ravel()
     heaviest = np.argsort(-np.bincount(number, weights), kind="stable")[:MOST_CANDIDATES]
     one_cell = np.array([np.flatnonzero(number == k)[0] for k in heaviest])
     costs = np.abs(distances[:, None] - distances[one_cell]).sum(axis=2) * weights[:, None]
     n_state = regions.low.shape[1]
     everything = np.full(n_state, -np.inf), np.full(n_state, np.inf)
-    boxes = [_box(regions, costs, *everything, np.arange(len(actions)))]
+    boxes = [_box(regions, costs, *everything, np.arange(len(number)))]
     while len(boxes) < n_boxes:
         i = max(range(len(boxes)), key=lambda k: boxes[k].gain)
         cost = sum(box.cost for box in boxes)

@@ -1,4 +1,4 @@
-"""A policy as readable rules: in these states play this action."""
+"""Describe a policy in a few rules: in these states play this action."""
 
 from __future__ import annotations
 
@@ -12,74 +12,348 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import notebook
-from zooming.agents.base.status import warn_untrained
+from zooming.agents.base.status import own_policy, warn_untrained
 from zooming.analysis.evaluate import evaluate
-from zooming.analysis.intervals import mean_interval
+from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import ConfigurationError
-from zooming.export.forms import head_of
-from zooming.export.regions import contain
+from zooming.export.forms import about, head_of
+from zooming.export.regions import (
+    contain,
+    gather,
+    merge,
+    policy_regions,
+    scale_actions,
+    simplify,
+    weigh,
+    whole_states,
+)
 from zooming.export.tree import tree_of
 from zooming.export.write import export_policy
+from zooming.spaces.flatten import CATEGORICAL
 from zooming.spaces.masks import has_mask, split_info
-from zooming.validation import Floats, count_noun, import_frames
+from zooming.spaces.names import printable_names
+from zooming.validation import Floats, check_int, count_noun
 
-MOST_LISTED = 6  # categories of a rule; more are shortened
-
-
-def side_text(
-    low: float, high: float, is_whole: bool, categories: tuple[int, int] | None = None
-) -> str:
-    """Return the range of one axis as text, or the values if they are categories.
-
-    `categories` is the (first, last) category. Their numbers have no order, so they are listed.
-
-    >>> side_text(-np.inf, 0.25, False), side_text(0.25, 0.5, False), side_text(0.5, np.inf, False)
-    ('below 0.25', '0.25 to 0.5', 'from 0.5')
-    >>> side_text(1.5, 4.5, True), side_text(1.5, 2.5, True), side_text(-np.inf, 2.5, True)
-    ('2 to 4', '2', 'up to 2')
-    >>> side_text(1.5, 4.5, True, (0, 9)), side_text(-np.inf, 0.5, True, (0, 9))
-    ('in {2, 3, 4}', '= 0')
-    >>> side_text(1.5, np.inf, True, (0, 9))
-    'in {2, 3, ..., 9}'
-    """
-    if low == -np.inf and high == np.inf:
-        return "any"
-    if categories is not None:
-        return _values_text(max(np.ceil(low), categories[0]), min(np.ceil(high) - 1, categories[1]))
-    if is_whole:
-        low, high = np.ceil(low), np.ceil(high) - 1
-        if low == high:
-            return f"{low:g}"
-        return f"up to {high:g}" if low == -np.inf else _range_text(low, high)
-    return f"below {high:.4g}" if low == -np.inf else _range_text(low, high)
-
-
-def _values_text(first: float, last: float) -> str:
-    low, high = int(first), int(last)
-    if low == high:
-        return f"= {low}"
-    shown: list[object] = [*range(low, min(high, low + MOST_LISTED - 1) + 1)]
-    if high - low >= MOST_LISTED:
-        shown = [low, low + 1, "...", high]
-    return f"in {{{', '.join(map(str, shown))}}}"
-
-
-def _range_text(low: float, high: float) -> str:
-    return f"from {low:.4g}" if high == np.inf else f"{low:.4g} to {high:.4g}"
-
-
-def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the rows of a table as lines with aligned columns.
-
-    >>> align([["a", "b"], ["long", "c"]])
-    ['  a     b', '  long  c']
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-
-
+DEFAULT_RULES = 8
+EPISODES = 500  # of a measurement
+CLOSE = 0.005  # mean distance of actions, in shares of their axes, that needs no more rules
 FEW_VISITS = 10
+MOST_LISTED = 6  # categories of a rule; more are shortened
 MOST_ROWS = 60  # of a table in a notebook
+
+
+def explain(
+    agent: Any,
+    step: int | None = None,
+    *,
+    n_rules: int | None = DEFAULT_RULES,
+    env: Any = None,
+    episodes: int = EPISODES,
+    seed: int = 0,
+) -> Rules:
+    """Return the policy of an agent as rules.
+
+    A policy with more regions than `n_rules` is simplified: the states are cut into boxes with one
+    action each, close to what the agent plays in its most visited states. The return that the rules
+    lose against the policy is measured by `zooming.evaluate`, with the same seed for both. The
+    agent does not learn from it.
+
+    Some policies have no regions of one action (`Planner`, `MetricQ`, the rule of a warm start).
+    They are evaluated on a grid of states.
+
+    Parameters
+    ----------
+    agent : Agent
+        The agent.
+    step : int, optional
+        The step to explain, counted from 0. By default all of them.
+    n_rules : int, optional
+        Largest number of rules of a step. None means as many as the policy has regions.
+    env : gymnasium.Env, optional
+        Environment to measure on. By default the agent's own.
+    episodes : int, default 500
+        Episodes of the measurement; 0 for none.
+    seed : int, default 0
+        Seed of the measurement.
+
+    Returns
+    -------
+    Rules
+        The rules, and the return that they lose.
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is wrong.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), seed=0)
+    >>> history = agent.learn(5000)
+    >>> rules = zooming.explain(agent, step=1, n_rules=3)
+    >>> for rule in rules:
+    ...     print(rule.low, rule.high, rule.action, rule.visits, rule.sure)
+    (-inf,) (0.625,) (0.671875,) 702 sure
+    (0.625,) (0.75,) (0.734375,) 660 likely
+    (0.75,) (inf,) (0.796875,) 1060 likely
+    >>> rules.n_regions, rules.loss.mean < 0.01  # the policy itself returns 4.36
+    ({1: 14}, True)
+    """
+    agent = _check_agent(agent)
+    steps = list(range(agent.horizon)) if step is None else [agent.problem.check_step(step)]
+    n_rules = None if n_rules is None else check_int(n_rules, "n_rules", 1)
+    if check_int(episodes, "episodes", 0) == 1:
+        raise ConfigurationError("episodes=1: give at least 2, or 0 to measure nothing")
+    seed = check_int(seed, "seed", 0)
+    env = agent.run.free_env(agent.env) if env is None else env
+    rules: list[PolicyRule] = []
+    boxes, n_regions, is_sampled = {}, {}, False
+    for h in steps:
+        with agent.run.lock:
+            boxes[h], own, n_regions[h], is_exact = _rules_of(agent, h, n_rules)
+        rules += own
+        is_sampled |= not is_exact
+    policy = RulePolicy(agent, boxes)
+    loss, text = None, "These rules are the whole policy, exactly."
+    if is_sampled or len(rules) < sum(n_regions.values()):
+        n = "the policy" if is_sampled else f"{sum(n_regions.values()):,} regions"
+        loss, text = _loss(policy, env, episodes, seed)
+        text = f"{count_noun(len(rules), 'rule')} in place of {n}. {text}"
+    return Rules(tuple(rules), n_regions, loss, text, is_sampled, about(agent), policy)
+
+
+def _check_agent(agent: Any) -> Any:
+    """Return the agent, or a copy with its own policy if it was loaded without its rule."""
+    if not all(hasattr(agent, part) for part in ("predict", "axes", "problem")):
+        raise ConfigurationError(f"agent={agent!r} is not an agent of zooming")
+    is_without_rule = getattr(agent, "is_guided", False) and agent.guide.rule is None
+    return own_policy(agent) if is_without_rule else agent
+
+
+def _rules_of(
+    agent: Any, step: int, n_rules: int | None
+) -> tuple[tuple[Floats, Floats, Floats], list[PolicyRule], int, bool]:
+    """Return boxes (low, high, action), rules, number of regions, and whether these are exact."""
+    regions = policy_regions(step, agent)
+    known = gather(agent, step, regions, regions.actions)
+    weights = weigh(regions, known)
+    rows, number = np.unique(regions.actions, axis=0, return_inverse=True)
+    low, high, chosen = merge(regions.low, regions.high, number.ravel())
+    n_regions = len(low)
+    order = np.lexsort(low.T[::-1])
+    boxes = low[order], high[order], rows[chosen[order]]
+    if n_rules is not None and n_regions > n_rules:
+        distances = scale_actions(agent.axes, regions.actions)
+        boxes = simplify(regions, distances, weights, n_rules, 0.0 if regions.is_exact else CLOSE)
+    cells = contain(boxes[0], boxes[1], regions.points).argmax(axis=1)
+    if not np.array_equal(boxes[2][cells], regions.actions):
+        known = gather(agent, step, regions, boxes[2][cells])
+    found = []
+    for i, box in enumerate(zip(*boxes, strict=True)):
+        own = cells == i
+        mean = np.average(known.q_value[own], weights=weights[own]) if own.any() else np.nan
+        visits, total = known.visits[own].sum(), known.total[own].sum()
+        found.append(
+            PolicyRule(
+                step,
+                *(tuple(side.tolist()) for side in box),
+                float(mean) if np.isfinite(mean) else None,
+                round(float(visits)) if np.isfinite(visits) else None,
+                min(1.0, float(visits / total)) if total > 0 else None,
+            )
+        )
+    return boxes, found, n_regions, regions.is_exact
+
+
+def _loss(policy: RulePolicy, env: Any, episodes: int, seed: int) -> tuple[Interval | None, str]:
+    """Return the loss of return of the rules against the agent's policy, and a sentence on it."""
+    if env is None or not episodes:
+        missing = f"the agent has no environment {policy.env_name}"
+        return None, f"The loss was not measured: {missing if env is None else 'episodes=0'}."
+    one, two = (evaluate(played, env, episodes, seed=seed) for played in (policy.agent, policy))
+    loss = mean_interval(one.returns - two.returns)
+    word, shown = "falls", loss
+    if loss.mean < 0:
+        word, shown = "rises", mean_interval(two.returns - one.returns)
+    return loss, (
+        f"The mean return {word} by {shown.mean:.4g} (95 % interval {shown.low:.4g} to "
+        f"{shown.high:.4g}, {episodes:,} paired episodes) from {one.mean:.4g}."
+    )
+
+
+@dataclass(frozen=True)
+class PolicyRule:
+    """One rule: at a step, in a box of states, play an action.
+
+    Attributes
+    ----------
+    step : int
+        The step, counted from 0.
+    low, high : tuple of float
+        Corners of the box, in the environment's units; infinite where the box has no end. A box
+        contains its low faces but not its high faces.
+    action : tuple of float
+        The action, one number per axis.
+    value : float or None
+        The agent's estimate of the return from here on, the mean over the box. The estimates of
+        AdaptiveQ and NetQ are optimistic.
+    visits : int or None
+        About how often the action was played in the box. A visit is spread evenly over its ball,
+        so the visits of a step sum to at most the number of episodes.
+    share : float or None
+        These visits as a share of all visits of the box.
+    sure : str
+        "unvisited"; "guess" below 10 visits; else "unsure" for a share below 1/4, "likely" below
+        1/2, "sure" above; "unknown" for an agent without boxes.
+    """
+
+    step: int
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    action: tuple[float, ...]
+    value: float | None
+    visits: int | None
+    share: float | None
+
+    @property
+    def sure(self) -> str:
+        if self.visits is None:
+            return "unknown"
+        if self.visits < FEW_VISITS:
+            return "guess" if self.visits else "unvisited"
+        share = 0.0 if self.share is None else self.share
+        return "unsure" if share < 0.25 else "likely" if share < 0.5 else "sure"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The policy of some steps as rules. Returned by `agent.explain`.
+
+    Print it, or end a notebook cell with it. `rules.policy` plays the rules, for example in
+    `zooming.evaluate(rules.policy, env)`.
+
+    Attributes
+    ----------
+    rules : tuple of PolicyRule
+        The rules, by step and state. The boxes of a step cover all states and do not overlap.
+    n_regions : dict
+        {step: number of rules that would give the policy exactly}.
+    loss : Interval or None
+        Return that the rules lose against the agent's policy, in episodes with the same seed:
+        `mean`, with a 95 % interval from `low` to `high`. None if nothing was measured.
+    loss_text : str
+        A sentence about the loss.
+    is_sampled : bool
+        Whether the policy was evaluated on a grid of states, because it has no regions.
+    about : str
+        Which agent and environment the policy comes from.
+    policy : RulePolicy
+        It plays the rules.
+    """
+
+    rules: tuple[PolicyRule, ...]
+    n_regions: dict[int, int]
+    loss: Interval | None
+    loss_text: str
+    is_sampled: bool
+    about: str
+    policy: RulePolicy = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __getitem__(self, i: int) -> PolicyRule:
+        return self.rules[i]
+
+    @property
+    def steps(self) -> list[int]:
+        """The steps that are explained."""
+        return sorted(self.n_regions)
+
+    def __str__(self) -> str:
+        head, rows = self._table()
+        return "\n".join([self.title, *align([head, *rows]), *self.notes])
+
+    def _repr_html_(self) -> str:
+        head, rows = self._table()
+        more = [f"... and {len(rows) - MOST_ROWS} more rules"] if len(rows) > MOST_ROWS else []
+        return notebook.table(self.title, head, rows[:MOST_ROWS], [*more, *self.notes])
+
+    @property
+    def title(self) -> str:
+        steps = self.steps
+        at = f"step {steps[0]}" if len(steps) == 1 else f"{len(steps)} steps"
+        return f"{self.about}, {at}, {count_noun(len(self), 'rule')}"
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences to print below the rules."""
+        sampled = "The policy has no regions of one action: it was evaluated on a grid of states."
+        return [sampled, self.loss_text] if self.is_sampled else [self.loss_text]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one dict per rule: step, "AXIS low", "AXIS high", actions, value, visits, ...
+
+        Infinite ends and unknown values are None. Data frames are made of it:
+        `polars.DataFrame(rules.records())`.
+        """
+        axes = self.policy.agent.axes
+        names = printable_names(axes.names)
+        found = []
+        for rule in self.rules:
+            row: dict[str, Any] = {"step": rule.step}
+            for name, low, high in zip(names, rule.low, rule.high, strict=False):
+                row[f"{name} low"] = low if np.isfinite(low) else None
+                row[f"{name} high"] = high if np.isfinite(high) else None
+            row.update(zip(names[axes.n_state :], rule.action, strict=True))
+            row.update(value=rule.value, visits=rule.visits, share=rule.share, sure=rule.sure)
+            found.append(row)
+        return found
+
+    def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write the rules as Python, JSON, C or SQL code that runs without zooming.
+
+        The file plays exactly what `rules.policy` plays. The options are those of
+        `zooming.export_policy`. All steps must be explained.
+        """
+        missing = sorted(set(range(self.policy.horizon)) - set(self.steps))
+        if missing:
+            raise ConfigurationError(
+                f"the rules lack {count_noun(len(missing), 'step')}, for example step "
+                f"{missing[0]}; explain all steps: agent.explain().export(path)"
+            )
+        warn_untrained(self.policy.agent)
+        axes = self.policy.agent.axes
+        boxes = []
+        for step in self.steps:
+            low, high, actions = self.policy.rules[step]
+            played = axes.shaped_action(axes.to_unit_cube(actions.copy(), axes.n_state))
+            boxes.append((low, high, np.asarray(axes.actions.batch(played, "action")[0])))
+        heading = f"{count_noun(len(self), 'rule')} for the policy of {self.about}"
+        # Rules compare states in the environment's units, also on squashed axes.
+        form = tree_of(boxes, head_of(axes, heading, squashes=False))
+        return export_policy(form, path, **options)
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the rows of a table of the rules, as text."""
+        axes, several = self.policy.agent.axes, len(self.steps) > 1
+        is_whole = whole_states(axes).tolist()
+        ends = [
+            (int(axes.low[i]), int(axes.high[i])) if axes.kinds[i] == CATEGORICAL else None
+            for i in range(axes.n_state)
+        ]
+        rows = []
+        for rule in self.rules:
+            sides = zip(rule.low, rule.high, is_whole, ends, strict=True)
+            row = [*([str(rule.step)] if several else []), *(side_text(*side) for side in sides)]
+            row += [f"{round(x, 12):.4g}" for x in rule.action]  # not 2e-15 after interpolating
+            row += ["" if rule.value is None else f"{rule.value:.4g}"]
+            row += ["" if rule.visits is None else f"{rule.visits:,}"]
+            row += ["" if rule.share is None else f"{rule.share:.0%}", rule.sure]
+            rows.append(row)
+        head = [*(["step"] if several else []), *printable_names(axes.names)]
+        return [*head, "value", "visits", "share", "sure"], rows
 
 
 class RulePolicy:
@@ -133,246 +407,44 @@ class RulePolicy:
         return axes.shaped_action(played if is_batch else played[0]), steps + 1
 
 
-@dataclass(frozen=True)
-class Measured:
-    """How much more one policy earns than another, over episodes with the same seed.
+def side_text(
+    low: float, high: float, is_whole: bool, categories: tuple[int, int] | None = None
+) -> str:
+    """Return the range of one axis as text, or the values if they are categories.
 
-    Attributes
-    ----------
-    mean, low, high : float
-        Mean difference of the returns, with a 95 % confidence interval.
-    of, instead_of : float
-        Mean return of the one policy and of the other.
-    episodes : int
-        Number of episodes that each of them played.
+    `categories` is the (first, last) category. Their numbers have no order, so they are listed.
+
+    >>> side_text(-np.inf, 0.25, False), side_text(0.25, 0.5, False), side_text(0.5, np.inf, False)
+    ('below 0.25', '0.25 to 0.5', 'from 0.5')
+    >>> side_text(1.5, 4.5, True), side_text(1.5, 2.5, True), side_text(-np.inf, 2.5, True)
+    ('2 to 4', '2', 'up to 2')
+    >>> side_text(1.5, 4.5, True, (0, 9)), side_text(-np.inf, 0.5, True, (0, 9))
+    ('in {2, 3, 4}', '= 0')
+    >>> side_text(1.5, np.inf, True, (0, 9))
+    'in {2, 3, ..., 9}'
     """
-
-    mean: float
-    low: float
-    high: float
-    of: float
-    instead_of: float
-    episodes: int
-
-    def negate(self) -> Measured:
-        """Return the same difference seen from the other policy."""
-        return Measured(-self.mean, -self.high, -self.low, self.instead_of, self.of, self.episodes)
-
-    @property
-    def text(self) -> str:
-        """The difference with its interval, as text."""
-        return (
-            f"{self.mean:.4g} (95 % interval {self.low:.4g} to {self.high:.4g}, "
-            f"{self.episodes:,} paired episodes)"
-        )
+    if low == -np.inf and high == np.inf:
+        return "any"
+    if is_whole:
+        low, high = np.ceil(low), np.ceil(high) - 1
+    if categories is not None:
+        values = [*range(int(max(low, categories[0])), int(min(high, categories[1])) + 1)]
+        if len(values) == 1:
+            return f"= {values[0]}"
+        shown = values if len(values) <= MOST_LISTED else [*values[:2], "...", values[-1]]
+        return f"in {{{', '.join(map(str, shown))}}}"
+    if is_whole and low == high:
+        return f"{low:g}"
+    if low == -np.inf:
+        return f"up to {high:g}" if is_whole else f"below {high:.4g}"
+    return f"from {low:.4g}" if high == np.inf else f"{low:.4g} to {high:.4g}"
 
 
-def measure(of: Any, instead_of: Any, env: Any, episodes: int, seed: int) -> Measured:
-    """Return how much more the policy `of` earns, by `evaluate` with the same seed for both."""
-    one, two = (evaluate(policy, env, episodes, seed=seed) for policy in (of, instead_of))
-    found = mean_interval(one.returns - two.returns)
-    return Measured(found.mean, found.low, found.high, one.mean, two.mean, episodes)
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a table as lines with aligned columns.
 
-
-@dataclass(frozen=True)
-class PolicyRule:
-    """One rule: at a step, in a box of states, play an action.
-
-    Attributes
-    ----------
-    step : int
-        The step, counted from 0.
-    low, high : tuple of float
-        Corners of the box, in the environment's units; infinite where the box has no end. A box
-        contains its low faces but not its high faces.
-    action : tuple of float
-        The action, one number per axis.
-    value : float or None
-        The agent's estimate of the return from here on, the mean over the box. The estimates of
-        AdaptiveQ and NetQ are optimistic.
-    visits : int or None
-        About how often the action was played in the box. A visit is spread evenly over its ball,
-        so the visits of a step sum to at most the number of episodes. For an agent without boxes,
-        the visits of the most visited ball.
-    share : float or None
-        These visits as a share of all visits of the box.
-    sure : str
-        "unvisited"; "guess" below 10 visits; else "unsure" for a share below 1/4, "likely" below
-        1/2, "sure" above; "unknown" if the agent counts no visits.
+    >>> align([["a", "b"], ["long", "c"]])
+    ['  a     b', '  long  c']
     """
-
-    step: int
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    action: tuple[float, ...]
-    value: float | None
-    visits: int | None
-    share: float | None
-
-    @property
-    def sure(self) -> str:
-        if self.visits is None:
-            return "unknown"
-        if self.visits < FEW_VISITS:
-            return "guess" if self.visits else "unvisited"
-        share = 0.25 if self.share is None else self.share
-        return "unsure" if share < 0.25 else "likely" if share < 0.5 else "sure"
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The policy of some steps as rules. Returned by `agent.explain`.
-
-    Print it, or end a notebook cell with it. `rules.policy` plays the rules, for example in
-    `zooming.evaluate(rules.policy, env)`.
-
-    Attributes
-    ----------
-    rules : tuple of PolicyRule
-        The rules, by step and state. The boxes of a step cover all states and do not overlap.
-    n_regions : dict
-        {step: number of rules that would give the policy exactly}.
-    loss : Measured or None
-        Return that the rules lose against the agent's policy, in episodes with the same seed.
-        None if nothing was measured. `loss_text` then says why.
-    loss_text : str
-        One sentence about the loss.
-    is_sampled : bool
-        Whether the policy was evaluated on a grid of states, because it has no regions.
-    about : str
-        Which agent and environment the policy comes from.
-    state_names, action_names : tuple of str
-        Names of the axes.
-    """
-
-    rules: tuple[PolicyRule, ...]
-    n_regions: dict[int, int]
-    loss: Measured | None
-    loss_text: str
-    is_sampled: bool
-    about: str
-    state_names: tuple[str, ...]
-    action_names: tuple[str, ...]
-    is_whole: tuple[bool, ...]  # of each state axis
-    categories: tuple[tuple[int, int] | None, ...]  # (first, last) of each axis that has some
-    policy: RulePolicy = field(repr=False)
-
-    def __len__(self) -> int:
-        return len(self.rules)
-
-    def __getitem__(self, i: int) -> PolicyRule:
-        return self.rules[i]
-
-    @property
-    def steps(self) -> list[int]:
-        """The steps that are explained."""
-        return sorted(self.n_regions)
-
-    def __str__(self) -> str:
-        head, rows = self._table()
-        return "\n".join([self.title, *align([head, *rows]), *self.notes])
-
-    def _repr_html_(self) -> str:
-        head, rows = self._table()
-        more = [f"... and {len(rows) - MOST_ROWS} more rules"] if len(rows) > MOST_ROWS else []
-        return notebook.table(self.title, head, rows[:MOST_ROWS], [*more, *self.notes])
-
-    @property
-    def title(self) -> str:
-        steps = self.steps
-        at = f"step {steps[0]}" if len(steps) == 1 else f"{len(steps)} steps"
-        return f"{self.about}, {at}, {count_noun(len(self), 'rule')}"
-
-    @property
-    def notes(self) -> list[str]:
-        """Sentences to print below the rules."""
-        sampled = (
-            ["The policy has no regions of one action: it was evaluated on a grid of states."]
-            if self.is_sampled
-            else []
-        )
-        return [*sampled, self.loss_text]
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return one dict per rule: step, "AXIS low", "AXIS high", actions, value, visits, ...
-
-        Infinite ends and unknown values are None.
-        """
-        found = []
-        for rule in self.rules:
-            row: dict[str, Any] = {"step": rule.step}
-            for name, low, high in zip(self.state_names, rule.low, rule.high, strict=True):
-                row[f"{name} low"] = low if np.isfinite(low) else None
-                row[f"{name} high"] = high if np.isfinite(high) else None
-            row.update(zip(self.action_names, rule.action, strict=True))
-            row.update(value=rule.value, visits=rule.visits, share=rule.share, sure=rule.sure)
-            found.append(row)
-        return found
-
-    def frame(self, library: str = "polars") -> Any:
-        """Return `records()` as a data frame. `library` is "polars" or "pandas"."""
-        return import_frames(library, "frame").DataFrame(self.records())
-
-    def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write the rules as Python, JSON, C or SQL code that runs without zooming.
-
-        The file plays exactly what `rules.policy` plays. The options are those of
-        `zooming.export_policy`. All steps must be explained.
-        """
-        missing = sorted(set(range(self.policy.horizon)) - set(self.steps))
-        if missing:
-            raise ConfigurationError(
-                f"the rules lack {count_noun(len(missing), 'step')}, for example step "
-                f"{missing[0]}; explain all steps: agent.explain().export(path)"
-            )
-        warn_untrained(self.policy.agent)
-        axes = self.policy.agent.axes
-        boxes = []
-        for step in self.steps:
-            low, high, actions = self.policy.rules[step]
-            played = axes.shaped_action(axes.to_unit_cube(actions.copy(), axes.n_state))
-            boxes.append((low, high, np.asarray(axes.actions.batch(played, "action")[0])))
-        about = f"{count_noun(len(self), 'rule')} for the policy of {self.about}"
-        # Rules compare states in the environment's units, also on squashed axes.
-        return export_policy(tree_of(boxes, head_of(axes, about, squashes=False)), path, **options)
-
-    def _table(self) -> tuple[list[str], list[list[str]]]:
-        """Return the header and the rows of a table of the rules, as text."""
-        several = len(self.steps) > 1
-        head = [*(["step"] if several else []), *self.state_names, *self.action_names]
-        rows = []
-        for rule in self.rules:
-            sides = zip(rule.low, rule.high, self.is_whole, self.categories, strict=True)
-            row = [*([str(rule.step)] if several else []), *(side_text(*side) for side in sides)]
-            row += [f"{round(x, 12):.4g}" for x in rule.action]  # not 2e-15 after interpolating
-            row += ["" if rule.value is None else f"{rule.value:.4g}"]
-            row += ["" if rule.visits is None else f"{rule.visits:,}"]
-            row += ["" if rule.share is None else f"{rule.share:.0%}", rule.sure]
-            rows.append(row)
-        return [*head, "value", "visits", "share", "sure"], rows
-
-
-def make_rules(
-    step: int, boxes: tuple[Floats, Floats, Floats], cells: Any, estimates: Any
-) -> list[PolicyRule]:
-    """Return the rules of one step from their boxes (low, high, action).
-
-    `cells` [n_cells] is the index of the rule of each cell. `estimates` holds (value, visits,
-    total, weight) of the rule's action in each cell. NaN means unknown.
-    """
-    value, visits, total, weight = estimates
-    found = []
-    for i, (low, high, action) in enumerate(zip(*boxes, strict=True)):
-        own = cells == i
-        mean = float(np.average(value[own], weights=weight[own])) if own.any() else np.nan
-        # Without the total, the visits of a ball are those of all its cells.
-        counts = visits[own].sum() if np.isfinite(total).all() else visits[own].max(initial=0.0)
-        known, out_of = bool(np.isfinite(visits).all()), float(total[own].sum())
-        found.append(
-            PolicyRule(
-                step, tuple(low.tolist()), tuple(high.tolist()), tuple(action.tolist()),
-                mean if np.isfinite(mean) else None, round(float(counts)) if known else None,
-                min(1.0, float(counts) / out_of) if out_of > 0 else None,
-            )
-        )  # fmt: skip
-    return found
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

@@ -18,6 +18,8 @@ from zooming.export.forms import PolicyForm, about, head_of
 from zooming.export.regions import action_boxes, has_boxes, merge
 from zooming.validation import Floats, count_noun
 
+Ints = NDArray[np.int64]
+Nodes = dict[tuple[int, float, int, int], int]  # (axis, threshold, left, right): index
 MOST_CUTS = 64  # cuts per axis among which the best one is chosen
 
 
@@ -40,11 +42,11 @@ class DecisionTree(PolicyForm):
         The different actions, in the environment's units.
     """
 
-    roots: NDArray[np.int64]
-    axis: NDArray[np.int64]
+    roots: Ints
+    axis: Ints
     threshold: Floats
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
+    left: Ints
+    right: Ints
     actions: Floats
 
     kind = "tree"
@@ -61,15 +63,11 @@ class DecisionTree(PolicyForm):
         return int(depth[np.maximum(self.roots, -1)].max())
 
     def own_tables(self) -> dict[str, NDArray[Any]]:
-        is_whole = all(self.action_is_whole)
-        return {
-            "roots": self.roots,
-            "axis": self.axis,
-            "threshold": self.threshold,
-            "left": self.left,
-            "right": self.right,
-            "actions": self.actions.astype(np.int64) if is_whole else self.actions,
-        }
+        names = ("roots", "axis", "threshold", "left", "right", "actions")
+        found = {name: getattr(self, name) for name in names}
+        if all(self.action_is_whole):
+            found["actions"] = self.actions.astype(np.int64)
+        return found
 
     def facts(self) -> list[str]:
         return [
@@ -77,30 +75,11 @@ class DecisionTree(PolicyForm):
             f"stored, {count_noun(len(self.actions), 'different action')}"
         ]
 
-    def act(self, step: int, state: Any) -> Floats:
-        """Return the action in a state, by the same comparisons that every format writes out."""
-        state, at = self.squash_state(state), int(self.roots[step])
-        while at >= 0:
-            at = int((self.right if state[self.axis[at]] >= self.threshold[at] else self.left)[at])
-        return np.asarray(self.actions[~at])
-
 
 def decision_tree(agent: Any) -> DecisionTree:
     """Convert the policy of an agent with a partition to a tree. It plays exactly as `predict`.
 
-    Raises
-    ------
-    ConfigurationError
-        If the agent has no partition, or interpolates its actions.
-
-    Examples
-    --------
-    >>> import gymnasium as gym, zooming
-    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-    >>> history = agent.learn(2000)
-    >>> tree = decision_tree(agent)
-    >>> tree.act(0, [0.5]).tolist() == agent.predict([0.5])[0].tolist()
-    True
+    Raise ConfigurationError if the agent has no partition, or interpolates its actions.
     """
     if not has_boxes(agent):
         raise ConfigurationError(
@@ -116,64 +95,39 @@ def tree_of(boxes: Sequence[tuple[Floats, Floats, Floats]], head: dict[str, Any]
 
     The boxes of a step must cover all states. `head` has the attributes that all forms share.
     """
-    store = _Store()
+    actions: dict[tuple[float, ...], int] = {}
+    nodes: Nodes = {}
     roots = []
     for low, high, chosen in boxes:
-        numbers = np.array([store.action(action) for action in chosen])
-        roots.append(_grow(store, *merge(low, high, numbers)))
-    axis, threshold, left, right = store.nodes()
+        numbers = [~actions.setdefault(tuple(one), len(actions)) for one in chosen.tolist()]
+        roots.append(_grow(nodes, *merge(low, high, np.array(numbers))))
+    axis, threshold, left, right = list(zip(*nodes, strict=True)) or [()] * 4
     return DecisionTree(
         **head,
         roots=np.array(roots),
-        axis=axis,
-        threshold=threshold,
-        left=left,
-        right=right,
-        actions=np.array(list(store.actions)),
+        axis=np.array(axis, np.int64),
+        threshold=np.array(threshold, np.float64),
+        left=np.array(left, np.int64),
+        right=np.array(right, np.int64),
+        actions=np.array(list(actions)),
     )
 
 
-class _Store:
-    """Collect nodes and actions. Equal ones get the same index."""
-
-    def __init__(self) -> None:
-        self.actions: dict[tuple[float, ...], int] = {}
-        self._nodes: dict[tuple[int, float, int, int], int] = {}
-
-    def action(self, action: Floats) -> int:
-        return ~self.actions.setdefault(tuple(action.tolist()), len(self.actions))
-
-    def node(self, axis: int, threshold: float, left: int, right: int) -> int:
-        if left == right:
-            return left
-        return self._nodes.setdefault((axis, threshold, left, right), len(self._nodes))
-
-    def nodes(self) -> tuple[NDArray[Any], Floats, NDArray[Any], NDArray[Any]]:
-        columns = list(zip(*self._nodes, strict=True)) or [(), (), (), ()]
-        axis, threshold, left, right = columns
-        return (
-            np.array(axis, np.int64),
-            np.array(threshold, np.float64),
-            np.array(left, np.int64),
-            np.array(right, np.int64),
-        )
-
-
-def _grow(store: _Store, low: Floats, high: Floats, actions: NDArray[np.int64]) -> int:
+def _grow(nodes: Nodes, low: Floats, high: Floats, actions: Ints) -> int:
     """Build a tree that gives each box its action, and return its reference.
 
-    The boxes are cut in two where little work remains, and then each side in the same way.
+    The boxes are cut in two where little work remains, and then each side in the same way. Equal
+    nodes are stored once.
     """
     if (actions == actions[0]).all():
         return int(actions[0])
     axis, cut = min(_cuts(low, high), key=lambda one: _cost(low, high, actions, *one))
-    left, right = low[:, axis] < cut, high[:, axis] > cut
-    return store.node(
-        axis,
-        float(cut),
-        _grow(store, low[left], high[left], actions[left]),
-        _grow(store, low[right], high[right], actions[right]),
-    )
+    is_left, is_right = low[:, axis] < cut, high[:, axis] > cut
+    left = _grow(nodes, low[is_left], high[is_left], actions[is_left])
+    right = _grow(nodes, low[is_right], high[is_right], actions[is_right])
+    if left == right:
+        return left
+    return nodes.setdefault((axis, float(cut), left, right), len(nodes))
 
 
 def _cuts(low: Floats, high: Floats) -> Iterator[tuple[int, float]]:
@@ -185,14 +139,11 @@ def _cuts(low: Floats, high: Floats) -> Iterator[tuple[int, float]]:
                 yield axis, faces[i]
 
 
-def _cost(
-    low: Floats, high: Floats, actions: NDArray[np.int64], axis: int, cut: float
-) -> tuple[int, int]:
+def _cost(low: Floats, high: Floats, actions: Ints, axis: int, cut: float) -> tuple[int, int]:
     """Return how much work a cut leaves, as a pair to compare cuts by.
 
-    The work of a side is its number of boxes, or 0 if they all have one action. The first number is
-    the work of both sides, with the larger side counted twice, because it decides the depth of the
-    tree. The second is the larger side. Boxes that the cut divides are on both sides.
+    The work of a side is its number of boxes, or 0 if they all have one action. Boxes that the cut
+    divides are on both sides. The larger side counts twice: it decides the depth of the tree.
     """
     sides = [low[:, axis] < cut, high[:, axis] > cut]
     left = [int(side.sum()) if np.ptp(actions[side]) else 0 for side in sides]

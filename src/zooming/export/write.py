@@ -15,9 +15,8 @@ from zooming.export.forms import PolicyForm, recommended
 from zooming.export.grid import action_grid, solved_grid
 from zooming.export.learner import learner_header
 from zooming.export.tree import decision_tree
-from zooming.export.writers.c_header import c_header
+from zooming.export.writers.code import c_header, python_module
 from zooming.export.writers.json_document import json_document
-from zooming.export.writers.python_module import python_module
 from zooming.export.writers.sql import sql_query
 from zooming.partitions.cells import CellTable
 
@@ -104,27 +103,21 @@ def export_policy(
         )
     check_let_go(agent)
     _check_overwriting(path)
-    if learner:
-        if path.suffix != ".h":
-            raise ConfigurationError(
-                f"{path}: a learner is a C header; give a name that ends in .h"
-            )
-        text = learner_header(agent, name or path.stem, number, scale, pending)
-        write_atomically(path, text.encode())
-        return path
-    if pending:
+    if learner and path.suffix != ".h":
+        raise ConfigurationError(f"{path}: a learner is a C header; give a name that ends in .h")
+    if pending and not learner:
         raise ConfigurationError("pending requires learner=True: a policy waits for no rewards")
-    if isinstance(agent, PolicyForm):
-        form = agent
+    name = name or path.stem
+    if learner:
+        text = learner_header(agent, name, number, scale, pending)
     else:
         form = policy_form(agent)
-        warn_untrained(agent)
-    text = {
-        ".py": lambda: python_module(form),
-        ".json": lambda: json_document(form),
-        ".h": lambda: c_header(form, name or path.stem, number, scale),
-        ".sql": lambda: sql_query(form, table),
-    }[path.suffix]()
+        text = {
+            ".py": lambda: python_module(form),
+            ".json": lambda: json_document(form),
+            ".h": lambda: c_header(form, name, number, scale),
+            ".sql": lambda: sql_query(form, table),
+        }[path.suffix]()
     write_atomically(path, text.encode())
     return path
 
@@ -144,6 +137,9 @@ def _check_overwriting(path: Path) -> None:
 
 def policy_form(agent: Any) -> PolicyForm:
     """Return the policy of an agent as a decision tree, or as a grid of actions that are mixed."""
+    if isinstance(agent, PolicyForm):
+        return agent
+    warn_untrained(agent)
     inner = recommended(agent)
     if isinstance(getattr(inner, "plan", None), GridPolicy):
         return solved_grid(agent)

@@ -9,7 +9,7 @@ import tyro
 
 from zooming.agents.files import container as files
 from zooming.errors import ConfigurationError
-from zooming.export.pages import Target, fill_page, one_target, plotly_script
+from zooming.export.pages import fill_page, plotly_script
 from zooming.lab.report.collect import collect
 from zooming.lab.study import modules
 
@@ -21,8 +21,7 @@ Imports = Annotated[
 
 def report(
     folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
-    target: Target = None,
-    out: str | None = None,
+    out: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[OUT]")] = None,
     imports: Imports = (),
 ) -> None:
     """Write an HTML page of a study or reproduction: tables, curves and the growth of partitions.
@@ -31,19 +30,18 @@ def report(
 
     Args:
         folder: folder of a finished zooming run or zooming reproduce.
-        target: file to write. By default report.html in the folder.
-        out: the same as an option.
+        out: file to write. By default report.html in the folder.
         imports: module that registers environments of the study. No other module that the folder
             names is imported.
     """
-    path = Path(one_target(target, out) or Path(folder) / "report.html")
+    path = Path(out or Path(folder) / "report.html")
     if not Path(folder).is_dir():
         raise ConfigurationError(
             f"there is no folder {folder}; zooming run ... --out {folder} makes one"
         )
     if path.is_dir():
         raise ConfigurationError(
-            f"cannot write {path}: it is a folder; give the page a name, --out {path}/report.html"
+            f"cannot write {path}: it is a folder; give the page a name: {path}/report.html"
         )
     try:
         files.writable_path(path)

@@ -9,13 +9,21 @@ from typing import Any
 import numpy as np
 
 from zooming.agents.base.problem import reset, take_step
-from zooming.agents.base.status import own_policy, spread_visits
+from zooming.agents.base.status import own_policy
 from zooming.agents.files import container as files
 from zooming.errors import ConfigurationError
-from zooming.export.evidence import gather, weigh
 from zooming.export.forms import about, recommended
 from zooming.export.pages import fill_page
-from zooming.export.regions import Regions, policy_regions, volumes, whole_states
+from zooming.export.regions import (
+    Regions,
+    gather,
+    open_ends,
+    partition_of,
+    policy_regions,
+    visit_density,
+    weigh,
+    whole_states,
+)
 from zooming.export.write import policy_form
 from zooming.export.writers.json_document import json_content
 from zooming.spaces.flatten import INTERVAL
@@ -74,7 +82,7 @@ def show(agent: Any, path: str | os.PathLike[str] = "policy.html", *, episodes: 
 
 def render(data: dict[str, Any]) -> str:
     """Return the HTML of the data from `collect`. Strings are inserted as data, never as markup."""
-    return fill_page("zooming.export.show", data)
+    return fill_page("zooming.export", data)
 
 
 def collect(agent: Any, episodes: int) -> dict[str, Any]:
@@ -126,12 +134,8 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
             for i in range(n_state)
         ],
         "action": [
-            {
-                "name": names[i],
-                "is_whole": axes.kinds[i] != INTERVAL,
-                "values": _few_values(axes[i]),
-            }
-            for i in range(n_state, len(axes))
+            {"name": names[i], "is_whole": axis.kind != INTERVAL, "values": _few_values(axis)}
+            for i, axis in ((i, axes[i]) for i in range(n_state, len(axes)))
         ],
         "start": start.tolist(),
         "corners": corners.found,
@@ -183,18 +187,13 @@ def _interpolation(agent: Any) -> dict[str, Any] | None:
 
 def _balls(agent: Any, step: int, regions: Regions, corners: _Corners) -> dict[str, Any] | None:
     """Return the balls of a step with their visits per unit of state volume."""
-    try:
-        found = agent.partition(step)
-    except (AttributeError, NotImplementedError, ConfigurationError):
+    found = partition_of(agent, step)
+    if found is None:
         return None
     n_state = agent.axes.n_state
-    size = volumes(found.low, found.high, *found.window())
-    visits = spread_visits(agent, step, found, size)
-    states = found.low[:, :n_state], found.high[:, :n_state]
-    density = visits / volumes(*states, regions.first, regions.last)
+    visits, density = visit_density(agent, step, found, regions)
     low, high = found.low.copy(), found.high.copy()
-    low[:, :n_state][low[:, :n_state] == low[:, :n_state].min(axis=0)] = -np.inf
-    high[:, :n_state][high[:, :n_state] == high[:, :n_state].max(axis=0)] = np.inf
+    low[:, :n_state], high[:, :n_state] = open_ends(low[:, :n_state], high[:, :n_state])
     return {
         "noun": found.noun,
         "corners": corners.number(low, high),
