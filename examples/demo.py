@@ -13,7 +13,7 @@ import numpy as np
 
 import zooming
 from zooming import plots
-from zooming.lab.rivals.registry import RIVALS
+from zooming.lab.study.problems import AGENTS
 
 EPISODES, STEP = 500, 3
 OUT = Path("out/demo.png")
@@ -24,7 +24,7 @@ def main() -> None:
     optimal, rule = zooming.solve(env), zooming.evaluate(env.unwrapped.rule, env).mean
     agents = {"Auto": (zooming.Auto, 10)}
     if importlib.util.find_spec("stable_baselines3"):
-        agents["PPO"] = (partial(RIVALS["sb3:PPO"], episodes=EPISODES, n_steps=256), 3)
+        agents["PPO"] = (partial(AGENTS["sb3:PPO"], episodes=EPISODES, n_steps=256), 3)
     histories = {
         name: zooming.learn_many(make, env, range(n_seeds), EPISODES)
         for name, (make, n_seeds) in agents.items()

@@ -196,7 +196,7 @@ def test_what_is_neither_refuse_nor_clip_is_refused():
 def test_a_study_takes_it_as_a_setting_and_reports_the_count(tmp_path, capsys):
     from zooming.lab.report.collect import collect
     from zooming.lab.study.problems import Problem
-    from zooming.lab.study_tables import show
+    from zooming.lab.study.run_command import show
 
     problem = Problem(
         "four", "zooming/Ambulance-v0", {"n_ambulances": 4, "horizon": 2}

@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 
 import zooming
 from zooming.analysis.solve import policy_value
-from zooming.lab.listing import list_names
+from zooming.lab.study.run_command import list_names
 
 UPS_AND_DOWNS = [0.2, 0.12, 0.4, 0.28, 0.44, 0.2]  # on the grid of 20 cells from 0 to 0.8
 FREE = {"prices": UPS_AND_DOWNS, "volatility": 0.0, "efficiency": 1.0, "wear": 0.0, "power": 10.0}

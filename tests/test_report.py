@@ -17,11 +17,11 @@ from zooming.app import cli
 from zooming.lab.report import collect as findings
 from zooming.lab.report.collect import _winner, collect, q_star
 from zooming.lab.report.page import render_page
-from zooming.lab.study import chunks as curve_episodes
+from zooming.lab.study import configuration as curve_episodes
 from zooming.lab.study import engines
-from zooming.lab.study.chunks import N_VALUES, checkpoint_episodes
+from zooming.lab.study.configuration import N_VALUES, checkpoint_episodes
 from zooming.lab.study.problems import Problem, problem_named
-from zooming.lab.study.runs import read_study
+from zooming.lab.study.study import read_study
 from zooming.plots.curve_data import Runs
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"

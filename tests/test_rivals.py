@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import Boxes, Drift
-from zooming.agents.base import seeds
-from zooming.lab.listing import list_names
+from helpers import Drift
 from zooming.lab.rivals.rival import versions_of
 from zooming.lab.study.configuration import Configuration
 from zooming.lab.study.problems import AGENTS, AgentChoice, agent_named, problem_named
+from zooming.lab.study.run_command import list_names
 from zooming.testing.tools import Gears
 
 SHOP = "zooming/Newsvendor-v0"
@@ -34,7 +33,6 @@ def bandit(**options):
 
 def test_names_with_a_colon_take_settings():
     assert agent_named("sb3:PPO:n_steps=64") == AgentChoice("sb3:PPO", {"n_steps": 64})
-    assert agent_named("pyxab:VHCT").label == "pyxab:VHCT"
     with pytest.raises(zooming.ConfigurationError, match="'sb3:PPI'; did you mean 'sb3:PPO'"):
         agent_named("sb3:PPI")
 
@@ -72,15 +70,13 @@ def test_slow_rivals_have_chunks_of_one_run_and_are_told_the_episodes():
     ("kind", "module", "words"),
     [
         ("rule-search", "cmaes", r"needs cmaes .*pip install 'zooming\[rivals\]'"),
-        ("pyxab:HCT", "PyXAB.algos.HCT", r"needs PyXAB .*pip install 'zooming\[rivals\]'"),
         ("sb3:PPO", "stable_baselines3", r"needs stable-baselines3 .*'zooming\[sb3\]'"),
     ],
 )
 def test_a_missing_library_is_an_error_with_the_command(kind, module, words, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    env = bandit() if kind == "pyxab:HCT" else gym.make(SHOP)
     with pytest.raises(zooming.ConfigurationError, match=words):
-        make(kind, env)
+        make(kind, gym.make(SHOP))
 
 
 # --- grids ----------------------------------------------------------------------------------------
@@ -241,46 +237,3 @@ def test_an_error_of_the_problem_leaves_a_deep_learner_usable():
     with pytest.raises(zooming.TransitionError, match="reward"):
         agent.learn(5)
     assert len(agent.learn(10)) == 10
-
-
-# --- bandits --------------------------------------------------------------------------------------
-
-
-def test_a_bandit_pulls_what_its_library_pulls():
-    from PyXAB.algos.VHCT import VHCT
-
-    agent = make("pyxab:VHCT", bandit(dims=2), seed=3, nu=0.5)
-    played, update, state = [], agent.update, np.random.get_state()[1].copy()
-    agent.update = lambda *given: (played.append(given), update(*given))[1]
-    agent.learn(80)
-    assert (np.random.get_state()[1] == state).all()  # NumPy's generator is left alone
-    low, high = agent.reward_range
-    np.random.seed(seeds.derive_seed(3, "agent", np.uint32))
-    plain = VHCT(nu=0.5, domain=[[0.0, 1.0], [0.0, 1.0]])
-    for k, (_, _, action, reward, *_) in enumerate(played):
-        assert action.tolist() == plain.pull(k + 1)
-        plain.receive_reward(k + 1, (reward - low) / (high - low))
-    assert agent.predict(np.full(2, 0.5))[0].tolist() == plain.get_last_point()
-    assert agent.n_balls == sum(map(len, plain.partition.get_node_list())) > 10
-
-
-@pytest.mark.parametrize("kind", ["pyxab:VHCT", "pyxab:POO"])
-def test_bandits_keep_the_promises_of_agents(kind):
-    checked = zooming.check_agent(AGENTS[kind], lambda: gym.make("zooming/Oil-v0", horizon=1))
-    assert len(checked.kept) == 11
-
-
-def test_bandits_refuse_other_problems():
-    for env, options, words in (
-        (
-            gym.make("zooming/Oil-v0"),
-            {},
-            "episodes of one step, and those of zooming/Oil-v0 have 5",
-        ),
-        (bandit(start="uniform"), {}, "without context, and the state of zooming/Oil-v0 varies"),
-        (gym.make("zooming/Bidding-v0"), {}, "without context"),
-        (Boxes(gym.spaces.Discrete(1), gym.spaces.Discrete(3)), {"horizon": 1}, "whole numbers"),
-        (bandit(), {"rh": 1}, "no option 'rh'; did you mean 'rho'"),
-    ):
-        with pytest.raises(zooming.ConfigurationError, match=words):
-            make("pyxab:VHCT", env, **options)

@@ -14,10 +14,8 @@ from zooming.agents.files import container as files
 from zooming.app import cli
 from zooming.lab.report.collect import collect
 from zooming.lab.study.problems import Problem, problem_named
-from zooming.lab.study.runs import read_study
-from zooming.lab.study.store import Store
-from zooming.lab.study.stored import read_chunk
-from zooming.lab.study.study import Study
+from zooming.lab.study.store import Store, read_chunk
+from zooming.lab.study.study import Study, read_study
 
 ARGUMENTS = {"episodes": 12, "seeds": 2}
 JSON_FILES, TABLES = ("manifest.json", "optima.json"), ("results.parquet", "curves.parquet")

@@ -23,7 +23,7 @@ from helpers import words
 from zooming.agents.base import seeds
 from zooming.app import cli
 from zooming.lab.study import engines
-from zooming.lab.study.chunks import Chunk, checkpoint_episodes
+from zooming.lab.study.configuration import Chunk, checkpoint_episodes
 from zooming.lab.study.problems import (
     PRESETS,
     Problem,
@@ -451,20 +451,12 @@ def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
             "metric='l3': choose one of linf, l1, l2, discrete; did you mean 'l.'",
         ),
         (
-            ["oil-laplace-1", "--agents", "metric-q:combine=min"],
-            'combine=.min.: choose "max", "sum"',
-        ),
-        (
             ["oil-laplace-1", "--agents", "metric-q:metric=discrete"],
             "Discrete needs one axis of whole numbers",
         ),
         (
             ["oil-laplace-1", "--agents", "metric-q:metric=discrete:points_per_axis=9"],
             "so leave it out",
-        ),
-        (
-            ["oil-laplace-1", "--agents", "metric-q:lazy=True:tries=4"],
-            "lazy=True uses no oracle",
         ),
         (
             ["oil-laplace-1", "--agents", "adaptive-q", "--set", "sharpnes=2"],

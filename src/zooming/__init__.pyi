@@ -31,8 +31,8 @@ from zooming.lab.relatives.model_based import AdaptiveMB as AdaptiveMB
 from zooming.lab.relatives.model_based import NetMB as NetMB
 from zooming.lab.relatives.randomized_q import RandomizedQ as RandomizedQ
 from zooming.lab.relatives.single_partition_q import SinglePartitionQ as SinglePartitionQ
-from zooming.lab.study.runs import read_study as read_study
 from zooming.lab.study.study import Study as Study
+from zooming.lab.study.study import read_study as read_study
 from zooming.lab.tune import tune as tune
 from zooming.logs.evaluate_on import evaluate_on as evaluate_on
 from zooming.logs.record import record as record

@@ -87,7 +87,7 @@ COMMANDS = {
     ),
     "bench": Command("lab.bench:main", "Measure speed and memory of both drivers."),
     "list": Command(
-        "lab.listing:list_names",
+        "lab.study.run_command:list_names",
         "List the problems, agents and environments of zooming, one line each.",
     ),
 }

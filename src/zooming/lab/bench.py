@@ -1,4 +1,4 @@
-"""Measure speed and memory: both drivers, short and long runs, two to six dimensions."""
+"""Measure speed and memory of both drivers: short and long runs, two to six dimensions."""
 
 from __future__ import annotations
 
@@ -9,17 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 
 from zooming.agents.tables.adaptive_q import AdaptiveQ
-from zooming.agents.training import drivers as stepping
-from zooming.kernels.boxes import play as box_queries
+from zooming.agents.training import drivers
 
 BONUS = 0.1
-COLUMNS = (
-    "problem", "K", "fused", "Python", "ratio", "early", "late", "rows", "balls", "bytes",
-    "reserved",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,19 +32,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Measured:
-    """The results of one case. Times are nanoseconds of processor time per step.
-
-    `early` and `late` are the times of the first and the last tenth of the run.
-    """
+    """The results of one case. Times are nanoseconds of processor time per step."""
 
     case: Case
     fused: float
-    early: float
-    late: float
+    late: float  # the last tenth of the fused run
     python: float
-    rows_read: float
-    bytes_per_ball: float  # of rows in use
-    reserved: float  # bytes per ball, free rows of the table included
+    bytes_per_ball: float
     n_balls: int
 
 
@@ -75,43 +63,32 @@ def cases(quick: bool) -> list[Case]:
 def measure(case: Case) -> Measured:
     """Measure all times of one case, one right after the other, so that ratios are comparable."""
     repeats = range(max(1, min(10, 100_000 // case.episodes)))  # short runs: best of ten
-    fused, agent = fastest(case, repeats)
-    early, late = (
-        min(times) for times in zip(*(_early_and_late(case, seed) for seed in repeats), strict=True)
-    )
-    python, rows_read = _python_driven(case, agent)
-    used, reserved = agent.nbytes / agent.n_balls, agent.table.rows.nbytes / agent.n_balls
-    return Measured(case, fused, early, late, python, rows_read, used, reserved, agent.n_balls)
+    fused, late, agent = fastest(case, repeats)
+    used = agent.nbytes / agent.n_balls
+    return Measured(case, fused, late, _python_driven(case, agent), used, agent.n_balls)
 
 
-def fastest(case: Case, seeds: Iterable[int]) -> tuple[float, Any]:
-    """Run the fused driver with each seed. Return nanoseconds per step and agent of the fastest."""
-    runs = []
+def fastest(case: Case, seeds: Iterable[int]) -> tuple[float, float, Any]:
+    """Run the fused driver with each seed.
+
+    Return nanoseconds per step of the fastest run and of the fastest last tenth, and an agent.
+    """
+    whole, late, tenth = math.inf, math.inf, max(case.episodes // 10, 1)
     for seed in seeds:
         agent = AdaptiveQ(case.make(), bonus=BONUS, seed=seed)
-        runs.append((_learn(agent, case.episodes), agent))
-    return min(runs, key=lambda run: run[0])
+        began = time.process_time()
+        agent.learn(case.episodes - tenth)
+        middle = time.process_time()
+        agent.learn(tenth)
+        ended = time.process_time()
+        whole = min(whole, (ended - began) / case.episodes / agent.horizon * 1e9)
+        late = min(late, (ended - middle) / tenth / agent.horizon * 1e9)
+    return whole, late, agent
 
 
-def _early_and_late(case: Case, seed: int) -> tuple[float, float]:
-    agent = AdaptiveQ(case.make(), bonus=BONUS, seed=seed)
-    tenth = max(case.episodes // 10, 1)
-    early = _learn(agent, tenth)
-    agent.learn(case.episodes - 2 * tenth)
-    return early, _learn(agent, tenth)
-
-
-def _learn(agent: Any, episodes: int) -> float:
-    """Call learn() and return the nanoseconds per step."""
-    began = time.process_time()
-    agent.learn(episodes)
-    return (time.process_time() - began) / episodes / int(agent.horizon) * 1e9
-
-
-def _python_driven(case: Case, agent: Any) -> tuple[float, float]:
-    """Return (nanoseconds of agent time per step, rows read per selection) of the Python driver."""
-    env = case.make()
-    transitions = []
+def _python_driven(case: Case, agent: Any) -> float:
+    """Return nanoseconds of agent time per step, driven from Python."""
+    env, transitions = case.make(), []
     for episode in range(400):
         observation, _ = env.reset(seed=episode)
         for step in range(agent.horizon):
@@ -119,18 +96,15 @@ def _python_driven(case: Case, agent: Any) -> tuple[float, float]:
             after, reward, terminated, _, _ = env.step(action)
             transitions.append((step, observation, action, float(reward), after, bool(terminated)))
             observation = after
-    rows_read = [box_queries.QUERIES.n_read(agent.table.handle, t[0], t[1]) for t in transitions]
     best = math.inf
     for _ in range(15):
         began = time.process_time()
         for step, observation, action, reward, after, terminated in transitions:
             if step == 0:
-                action = stepping.start(agent, observation)
-            stepping.step_on(
-                agent, step, observation, action, reward, after, terminated, False
-            )  # fmt: skip
+                action = drivers.start(agent, observation)
+            drivers.step_on(agent, step, observation, action, reward, after, terminated, False)
         best = min(best, time.process_time() - began)
-    return best / len(transitions) * 1e9, float(np.mean(rows_read))
+    return best / len(transitions) * 1e9
 
 
 def main(quick: bool = False) -> None:
@@ -141,40 +115,28 @@ def main(quick: bool = False) -> None:
     Args:
         quick: leave out the runs of a million episodes, and shorten some of the others.
     """
-    from rich.console import Console
-    from rich.table import Table
+    from zooming.lab.study.run_command import make_table, wide_console
 
-    console = Console()
-    table = Table(
-        title="nanoseconds of processor time per step",
-        title_justify="left",
-        box=None,
-        padding=(0, 1),
-    )
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column == "problem" else "right", no_wrap=True)
-    with console.status("compiling") as status:
-        AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(1)
-        for case in cases(quick):
-            status.update(f"{case.name}, K = {case.episodes:,}")
-            m = measure(case)
-            table.add_row(
-                case.name,
-                f"{case.episodes:,}",
-                f"{m.fused:,.0f}",
-                f"{m.python:,.0f}",
-                f"{m.python / m.fused:.1f}",
-                f"{m.early:,.0f}",
-                f"{m.late:,.0f}",
-                f"{m.rows_read:.1f}",
-                f"{m.n_balls:,}",
-                f"{m.bytes_per_ball:.1f}",
-                f"{m.reserved:.0f}",
-            )
-    console.print("zooming bench: AdaptiveQ, bonus 0.1, horizon 5", table)
+    AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(1)  # compiles
+    console = wide_console()
+    table = make_table(
+        "AdaptiveQ, bonus 0.1, horizon 5: nanoseconds of processor time per step",
+        ["problem"], "K", "fused", "late", "Python", "ratio", "balls", "bytes",
+    )  # fmt: skip
+    for case in cases(quick):
+        m = measure(case)
+        table.add_row(
+            case.name,
+            f"{case.episodes:,}",
+            f"{m.fused:,.0f}",
+            f"{m.late:,.0f}",
+            f"{m.python:,.0f}",
+            f"{m.python / m.fused:.1f}",
+            f"{m.n_balls:,}",
+            f"{m.bytes_per_ball:.1f}",
+        )
+    console.print(table)
     console.print(
-        "fused: the compiled driver, environment included; Python: agent time of act and update, "
-        "driven from Python; ratio: Python / fused; early, late: the first and the last tenth of "
-        "the fused run; rows: read per selection; bytes: per ball; reserved: the same with the "
-        "free rows of a growing table"
+        "fused: the compiled driver, environment included; late: its last tenth; Python: agent "
+        "time of act and update, driven from Python; ratio: Python / fused; bytes: per ball"
     )

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.agents.files import container as files
 from zooming.analysis.intervals import Interval, mean_interval
@@ -20,9 +19,8 @@ from zooming.errors import ConfigurationError
 from zooming.lab.study import engines
 from zooming.lab.study.problems import AgentChoice, Problem, agent_named, resolve_problem
 from zooming.lab.study.store import Store
-from zooming.lab.study.study import Study, run_all
-from zooming.lab.study.summary import Row
-from zooming.validation import check_int
+from zooming.lab.study.study import Row, Study, run_all
+from zooming.validation import Floats, check_int
 
 STREAM = "tune"  # seeds of the search; an evaluation uses the stream "run"
 PAPERS_SCALES = (0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 5.0)
@@ -52,19 +50,6 @@ class Tried:
     n_seeds: int
 
 
-@dataclass(frozen=True)
-class Searched:
-    """The result of a search for one agent on one problem."""
-
-    value: float
-    mean_return: float
-    tried: tuple[Tried, ...]
-    samples: int
-
-
-Best = dict[tuple[str, str], Searched]  # by problem and agent
-
-
 class GridSearch:
     """A study of every value of an option for every agent on every problem."""
 
@@ -79,57 +64,35 @@ class GridSearch:
         entropy: int = 0,
         optimum: str = "fine",
     ) -> None:
-        self.agents, self.values = agents, values
-        self.choices = {
-            (agent.label, value): AgentChoice(agent.kind, {**agent.settings, option: value})
-            for agent in agents
-            for value in values
-        }
-        choices = list(self.choices.values())
+        self.option, self.values = option, values
+        choices = [self.choice(agent, value) for agent in agents for value in values]
         self.study = Study(
             problems, choices, episodes, n_seeds, entropy=entropy, stream=STREAM, optimum=optimum
         )
 
-    def scores(self, folder: Path) -> dict[tuple[str, str, float], NDArray[np.float64]]:
-        """Return {(problem, agent, value): mean return per episode of each seed}."""
-        return {
-            key: totals / self.study.configuration.episodes
-            for key, (totals, _) in self._read(folder).items()
+    def choice(self, agent: AgentChoice, value: float) -> AgentChoice:
+        """Return the agent with this value of the option."""
+        return AgentChoice(agent.kind, {**agent.settings, self.option: value})
+
+    def scores(self, folder: Path, problem: Problem, agent: AgentChoice) -> dict[float, Floats]:
+        """Return {value: mean return per episode of each seed} of the finished study."""
+        store = Store(folder, self.study.configuration)
+        totals = {
+            value: store.runs(problem, self.choice(agent, value))["total_return"]
+            for value in self.values
         }
+        return {value: total / store.configuration.episodes for value, total in totals.items()}
 
-    def best(self, folder: Path) -> Best:
-        """Return the value with the largest mean return for each problem and agent."""
-        found, best = self._read(folder), Best()
-        for problem in self.study.configuration.problems:
-            for agent in self.agents:
-                ours = {value: found[problem.name, agent.label, value] for value in self.values}
-                episodes = self.study.configuration.episodes
-                tried = tuple(
-                    _tried(value, totals / episodes) for value, (totals, _) in ours.items()
-                )
-                most = max(tried, key=lambda one: one.mean_return)
-                samples = sum(steps for _, steps in ours.values())
-                best[problem.name, agent.label] = Searched(
-                    most.value, most.mean_return, tried, samples
-                )
-        return best
-
-    def _read(self, folder: Path) -> dict[tuple[str, str, float], tuple[NDArray[np.float64], int]]:
-        """Return {(problem, agent, value): (total return of each seed, steps played)}."""
-        configuration, found = self.study.configuration, {}
-        store = Store(folder, configuration)
-        for problem in configuration.problems:
-            for (agent, value), choice in self.choices.items():
-                runs = store.runs(problem, choice)
-                n_steps = int(runs["horizon"].sum()) * configuration.episodes
-                found[problem.name, agent, value] = runs["total_return"], n_steps
-        return found
+    def n_steps(self, folder: Path, problem: Problem, agent: AgentChoice) -> int:
+        """Return the number of steps that the search played for one agent on one problem."""
+        store = Store(folder, self.study.configuration)
+        runs = [store.runs(problem, self.choice(agent, value)) for value in self.values]
+        return sum(int(one["horizon"].sum()) for one in runs) * store.configuration.episodes
 
 
-def _tried(value: float, returns: NDArray[np.float64]) -> Tried:
-    """Return the entry of a value, given the mean return per episode of each seed."""
-    interval = mean_interval(returns) if len(returns) > 1 else None
-    return Tried(value, float(np.mean(returns)), interval, len(returns))
+def best_value(scores: Mapping[float, Floats]) -> float:
+    """Return the value with the largest mean return; of equal ones the first."""
+    return max(scores, key=lambda value: float(np.mean(scores[value])))
 
 
 @dataclass(frozen=True)
@@ -252,34 +215,43 @@ def tune(
             f"{', '.join(agent.label for agent in choices)}"
         )
     grid = GridSearch(chosen_problems, settled, option, values, episodes, seeds, entropy)
-    grid.study.run(Path(folder) / "tuning", workers=workers, progress_bar=progress_bar)
-    best = grid.best(Path(folder) / "tuning")
+    tuning = Path(folder) / "tuning"
+    grid.study.run(tuning, workers=workers, progress_bar=progress_bar)
+    scores = {
+        problem.name: [grid.scores(tuning, problem, agent) for agent in settled]
+        for problem in chosen_problems
+    }
     evaluations: list[tuple[Study, str | Path]] = []
     for problem in chosen_problems:
         chosen = [
-            AgentChoice(a.kind, {**a.settings, option: best[problem.name, a.label].value})
-            for a in settled
+            grid.choice(agent, best_value(ours))
+            for agent, ours in zip(settled, scores[problem.name], strict=True)
         ]
         study = Study([problem], chosen, episodes, evaluation_seeds, entropy=entropy)
         # Another best value is another study.
         evaluations.append((study, Path(folder) / "evaluation" / study.configuration.name))
+    summaries = run_all(evaluations, workers=workers, progress_bar=progress_bar)
     found = []
-    for problem, rows in zip(
-        chosen_problems,
-        run_all(evaluations, workers=workers, progress_bar=progress_bar),
-        strict=True,
-    ):
-        for agent, row in zip(settled, rows, strict=True):
-            ours = best[problem.name, agent.label]
+    for problem, rows in zip(chosen_problems, summaries, strict=True):
+        for agent, ours, row in zip(settled, scores[problem.name], rows, strict=True):
+            value, n_steps = best_value(ours), grid.n_steps(tuning, problem, agent)
             found.append(
                 Tuned(
                     problem.name,
                     agent.label,
                     option,
-                    ours.value,
-                    ours.mean_return,
-                    ours.tried,
-                    ours.samples,
+                    value,
+                    float(np.mean(ours[value])),
+                    tuple(
+                        Tried(
+                            one,
+                            float(np.mean(returns)),
+                            mean_interval(returns) if len(returns) > 1 else None,
+                            len(returns),
+                        )
+                        for one, returns in ours.items()
+                    ),
+                    n_steps,
                     row,
                 )
             )

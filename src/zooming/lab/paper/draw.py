@@ -1,76 +1,43 @@
-"""Draw one image per figure of the paper: curves, regret, both partitions, and the verdicts."""
+"""Draw one image per figure of the paper: curves, regret, both partitions, and the scales tried."""
 
 from __future__ import annotations
 
-import math
-import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from zooming import plots, theory
+from zooming import plots
 from zooming.agents.files import container as files
 from zooming.analysis.intervals import mean_interval
-from zooming.analysis.regret import regret_exponent
-from zooming.errors import ConfigurationError
-from zooming.lab.paper.claims import Verdict
 from zooming.lab.paper.sweep import ADAPTIVE, HEURISTICS, NET, Evidence
 from zooming.plots.curve_data import Runs
-from zooming.plots.look import COLORS, GRAY, MARKERS, drawing, format_number, line
+from zooming.plots.look import GRAY, MARKERS, drawing, line
 from zooming.validation import count_noun
 
 SUFFIXES = (".png", ".pdf")  # one to view, one for publications
 DPI = 200
-_WIDTH, _TITLE, _ENTRY, _TOP, _GAP, _BOTTOM, _LINE = 14.0, 0.5, 0.52, 2.45, 1.0, 2.9, 0.23  # inches
-_MOST_ENTRIES = 6  # per line of the legend
-_CLAIM, _FINDING = 52, 106  # characters per line of the table
 _TEXT = 11.0
-_DIMENSION = 2  # of the state-action space
-_MARKS = {True: ("✓", COLORS[2]), False: ("✗", COLORS[1]), None: ("?", GRAY)}
 
 
-def draw(evidence: Evidence, verdicts: Sequence[Verdict], path: Path) -> None:
+def draw(evidence: Evidence, path: Path) -> None:
     """Draw one figure and write it to `path`, a PNG, and to a PDF of the same name."""
     from matplotlib.figure import Figure as Canvas
 
-    rows = [_row(verdict) for verdict in verdicts]
-    n_entries = len(evidence.runs) + 1
-    heading = _TITLE + _ENTRY * math.ceil(n_entries / _MOST_ENTRIES) + 0.4
-    below = 0.75 + _LINE * (
-        2 + sum(max(len(claim), len(finding)) + 0.25 for _, claim, finding in rows)
-    )
-    height = heading + _TOP + _GAP + _BOTTOM + below
-    canvas = Canvas(figsize=(_WIDTH, height), dpi=DPI)
+    canvas = Canvas(figsize=(14.0, 7.6), dpi=DPI)
     # Positions are explicit because automatic layout would draw everything twice.
-    top = 1 - heading / height
-    upper = canvas.add_gridspec(
-        1, 4, left=0.045, right=0.98, wspace=0.27, top=top, bottom=top - _TOP / height
-    )
-    lower = canvas.add_gridspec(
-        1,
-        3,
-        left=0.045,
-        right=0.98,
-        wspace=0.2,
-        top=(below + _BOTTOM) / height,
-        bottom=below / height,
-    )
+    upper = canvas.add_gridspec(1, 4, left=0.045, right=0.98, wspace=0.27, top=0.8, bottom=0.5)
+    lower = canvas.add_gridspec(1, 3, left=0.045, right=0.98, wspace=0.2, top=0.4, bottom=0.06)
     _curves(evidence, [canvas.add_subplot(upper[i]) for i in range(4)])
     _partitions_and_scales(evidence, [canvas.add_subplot(lower[i]) for i in range(3)])
-    canvas.suptitle(
-        evidence.figure.heading, fontsize=17, fontweight="bold", y=1 - 0.14 / height, va="top"
-    )
-    handles, labels = _legend(evidence, canvas.axes[0])
+    canvas.suptitle(evidence.figure.heading, fontsize=17, fontweight="bold", y=0.98)
+    handles, labels = canvas.axes[0].get_legend_handles_labels()
     canvas.legend(
-        handles, labels, fontsize=_TEXT, handlelength=2.6, loc="upper center", frameon=False,
-        columnspacing=1.6,
-        bbox_to_anchor=(0.5, 1 - _TITLE / height),
-        ncol=math.ceil(n_entries / math.ceil(n_entries / _MOST_ENTRIES)),
+        handles, [_label(evidence, label) for label in labels], ncol=len(labels),
+        fontsize=_TEXT - 1.5, handlelength=2.2, columnspacing=1.2, frameon=False,
+        loc="upper center", bbox_to_anchor=(0.5, 0.94),
     )  # fmt: skip
-    _table(canvas, rows, _notes(evidence), (below - 0.62) / height, height)
     for suffix in SUFFIXES:
         canvas.savefig(files.writable_path(path.with_suffix(suffix)))
 
@@ -142,93 +109,14 @@ def _learners(runs: Mapping[str, Runs]) -> dict[str, Runs]:
     return {name: one for name, one in runs.items() if name not in HEURISTICS}
 
 
-def _legend(evidence: Evidence, ax: Any) -> tuple[list[Any], list[str]]:
-    """Return handles and labels of the legend: agent, scale of the bonus, regret and its growth."""
-    handles, labels = ax.get_legend_handles_labels()
-    named = []
-    for label in labels:
-        runs = evidence.runs.get(label)
-        if runs is None:
-            named.append(f"optimum\n{evidence.optimal.return_:.3f}")
-            continue
-        scale = f", c = {evidence.best[label]:g}" if label in evidence.best else ""
-        final = mean_interval(runs.regret[:, -1])
-        regret = f"R = {final.mean:,.0f}" + (
-            f" ± {(final.high - final.low) / 2:,.0f}" if final.mean else ""
-        )
-        named.append(f"{label}{scale}\n{regret}{_growth(runs)}")
-    return handles, named
-
-
-def _growth(runs: Runs) -> str:
-    try:
-        return f", $\\sim K^{{{regret_exponent(runs.regrets()).mean:.2f}}}$"
-    except ConfigurationError:  # no regret, or it is negative
-        return ""
-
-
-def _notes(evidence: Evidence) -> list[str]:
-    """Return the notes below the table."""
-    runs, learners = evidence.runs[ADAPTIVE], _learners(evidence.runs)
-    highest = max(float(one.regret[:, -1].mean()) for one in learners.values())
-    off = [
-        name
-        for name in evidence.runs
-        if name not in learners and evidence.runs[name].regret[:, -1].mean() > 1.12 * highest
-    ]
-
-    def bound(constant: str) -> str:
-        horizon = evidence.optimal.horizon
-        value = theory.regret_bound(
-            horizon, evidence.episodes, dimension=_DIMENSION, constant=constant
-        )
-        return f"{theory.bound_name(horizon, constant)} {format_number(value)}"
-
-    seen = f"Lines are means over {runs.n_seeds} seeds, bands their 95 % intervals"
-    valued = len(runs.policy_values) if _shows_expected(evidence) else 0
-    lines = [
-        f"{seen}; the expected distance is that of the greedy policy, in {valued} runs."
-        if valued
-        else f"{seen}.",
-        f"Theorem 4.1 after {evidence.episodes:,} episodes: "
-        f"{', '.join(map(bound, ('printed', 'derived')))}.",
-    ]
-    if off:
-        lines[1] += f" The regret of {' and '.join(off)} leaves its panel."
-    lines[0] += " A distance within the solver's error is not drawn."
-    return lines
-
-
-def _row(verdict: Verdict) -> tuple[bool | None, list[str], list[str]]:
-    """Return a row of the table: verdict, lines of the claim, lines of the finding.
-
-    Only the first sentence of the finding is shown.
-    """
-    finding = re.split(r"(?<=\.)\s+(?=[A-Z])|;\s", verdict.finding)[0]
-    claim = f"{verdict.claim[:1].upper()}{verdict.claim[1:].rstrip('.')}"
-    return verdict.holds, textwrap.wrap(claim, _CLAIM), textwrap.wrap(finding.rstrip("."), _FINDING)
-
-
-def _table(
-    canvas: Any, rows: Sequence[Any], notes: Sequence[str], top: float, height: float
-) -> None:
-    """Draw the table of claims with check marks, and the notes below it."""
-    y = top
-    for holds, claim, finding in rows:
-        mark, color = _MARKS[holds]
-        canvas.text(0.014, y, mark, fontsize=_TEXT + 4, fontweight="bold", color=color, va="top")
-        canvas.text(0.034, y, "\n".join(claim), fontsize=_TEXT, va="top", fontweight="bold")
-        canvas.text(0.395, y, "\n".join(finding), fontsize=_TEXT, va="top")
-        y -= _LINE * (max(len(claim), len(finding)) + 0.25) / height
-    canvas.text(
-        0.014,
-        y - 0.06 / height,
-        "\n".join(notes),
-        fontsize=_TEXT - 1,
-        va="top",
-        color=GRAY,
-        linespacing=1.4,
-    )
+def _label(evidence: Evidence, name: str) -> str:
+    """Return the entry of an agent in the legend: name, scale of the bonus, and regret."""
+    runs = evidence.runs.get(name)
+    if runs is None:
+        return f"optimum\n{evidence.optimal.return_:.3f}"
+    scale = f", c = {evidence.best[name]:g}" if name in evidence.best else ""
+    final = mean_interval(runs.regret[:, -1])
+    return f"{name}{scale}\nR = {final.mean:,.0f} ± {(final.high - final.low) / 2:,.0f}"
 
 
 def _scales(evidence: Evidence, ax: Any) -> Any:

@@ -25,9 +25,9 @@ from zooming.lab.paper.figures import Figure, figures_named
 from zooming.lab.paper.sweep import ADAPTIVE, CENTERS, NET, UNTUNED, Evidence, sweep
 from zooming.lab.report.collect import FINDINGS
 from zooming.lab.study import engines
-from zooming.lab.study.run_command import say_how_to_continue
-from zooming.lab.study.stopping import LOCK, Stopped, lock, raise_on_sigterm
-from zooming.lab.study_tables import wide_console
+from zooming.lab.study.engines import Stopped, raise_on_sigterm
+from zooming.lab.study.run_command import say_how_to_continue, wide_console
+from zooming.lab.study.store import LOCK, lock
 from zooming.validation import n_cores
 
 FULL_SEEDS, QUICK_SEEDS = 200, 20
@@ -181,7 +181,7 @@ def _draw_all(
 def _draw(evidence: Evidence, folder: Path) -> tuple[str, dict[str, Any]]:
     """Check the claims of one figure, draw it, and return (name, findings)."""
     verdicts = [claim.check(evidence) for claim in evidence.figure.claims]
-    draw(evidence, verdicts, folder / PICTURES / f"{evidence.figure.name}.png")
+    draw(evidence, folder / PICTURES / f"{evidence.figure.name}.png")
     return evidence.figure.name, _figure_entry(evidence, verdicts)
 
 

@@ -12,20 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
 from zooming.analysis.optimal import Optimal
 from zooming.lab.paper.figures import Figure
 from zooming.lab.study.problems import AgentChoice
-from zooming.lab.study.runs import read_study
 from zooming.lab.study.store import Store
-from zooming.lab.study.study import Study, run_all
-from zooming.lab.study.summary import seconds_per_run
-from zooming.lab.tune import PAPERS_SCALES, GridSearch
+from zooming.lab.study.study import Study, read_study, run_all
+from zooming.lab.tune import PAPERS_SCALES, GridSearch, best_value
 from zooming.plots.curve_data import Runs
+from zooming.validation import Floats
 
 ADAPTIVE, NET = "adaptive", "net"
 CENTERS = "net of centers"  # the same net, but it plays the centers of its cells
@@ -42,9 +38,7 @@ class Evidence:
     figure: Figure
     episodes: int
     runs: dict[str, Runs]
-    scores: dict[
-        str, dict[float, NDArray[np.float64]]
-    ]  # by agent and scale: mean return of each tuning seed
+    scores: dict[str, dict[float, Floats]]  # by agent, scale: mean return of each tuning seed
     best: dict[str, float]  # the best scale, by agent
     optimal: Optimal
     choices: dict[str, AgentChoice]
@@ -96,26 +90,31 @@ def sweep(
         CENTERS: AgentChoice("net-q", {"cap": "horizon", "episodes": episodes}),
     }
     options: dict[str, Any] = {"workers": workers, "progress_bar": progress_bar}
+    tuning, evaluation = folder / "tuning", folder / "evaluation"
     grids = {
         f: GridSearch(
-            [f.preset],
-            list(learners.values()),
-            "bonus",
-            SCALES,
-            episodes,
-            n_seeds,
-            entropy,
-            optimum,
+            [f.preset], [*learners.values()], "bonus", SCALES, episodes, n_seeds, entropy, optimum
         )
         for f in figures
     }
-    run_all(
-        [(grid.study, folder / "tuning" / figure.problem) for figure, grid in grids.items()],
-        **options,
-    )
-    choices = {
-        figure: _choices(figure, grid, learners, folder / "tuning" / figure.problem)
+    run_all([(grid.study, tuning / figure.problem) for figure, grid in grids.items()], **options)
+    scores = {
+        figure: {
+            name: grid.scores(tuning / figure.problem, figure.preset, agent)
+            for name, agent in learners.items()
+        }
         for figure, grid in grids.items()
+    }
+    choices = {
+        figure: {
+            **{
+                name: grids[figure].choice(learners[name], best_value(found))
+                for name, found in ours.items()
+            },
+            UNTUNED: AgentChoice("adaptive-q"),
+            **{name: AgentChoice(name) for name in HEURISTICS if figure.has_heuristics},
+        }
+        for figure, ours in scores.items()
     }
     evaluations: list[tuple[Study, str | Path]] = []
     for figure, chosen in choices.items():
@@ -128,13 +127,12 @@ def sweep(
             optimum=optimum,
             valued=max(FEWEST_VALUED, int(VALUED_SHARE * n_seeds)),
         )
-        evaluations.append((study, folder / "evaluation" / figure.problem))
+        evaluations.append((study, evaluation / figure.problem))
     run_all(evaluations, **options)
     found = []
     for figure, chosen in choices.items():
-        by_label = read_study(folder / "evaluation" / figure.problem)
-        times = seconds_per_run(Store.of_folder(folder / "evaluation" / figure.problem))
-        scores = grids[figure].scores(folder / "tuning" / figure.problem)
+        by_label = read_study(evaluation / figure.problem)
+        times = Store.of_folder(evaluation / figure.problem).seconds_per_run()
         optimal = figure.preset.optimal(optimum)
         assert optimal is not None, "every problem of the paper can be solved"
         found.append(
@@ -142,10 +140,7 @@ def sweep(
                 figure,
                 episodes,
                 {name: by_label[choice.label] for name, choice in chosen.items()},
-                {
-                    n: {v: scores[figure.problem, agent.label, v] for v in SCALES}
-                    for n, agent in learners.items()
-                },
+                scores[figure],
                 {name: float(chosen[name].settings["bonus"]) for name in learners},
                 optimal,
                 chosen,
@@ -154,18 +149,3 @@ def sweep(
             )
         )
     return found
-
-
-def _choices(
-    figure: Figure, grid: GridSearch, learners: dict[str, AgentChoice], folder: Path
-) -> dict[str, AgentChoice]:
-    """Return the agents of a figure by name: tuned learners, untuned, heuristics."""
-    best = grid.best(folder)
-    tuned = {
-        name: AgentChoice(
-            agent.kind, {**agent.settings, "bonus": best[figure.problem, agent.label].value}
-        )
-        for name, agent in learners.items()
-    }
-    others = {name: AgentChoice(name) for name in HEURISTICS if figure.has_heuristics}
-    return {**tuned, UNTUNED: AgentChoice("adaptive-q"), **others}

@@ -20,11 +20,8 @@ from zooming.envs.compiled import CompiledEnv
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.lab.study.configuration import Configuration
 from zooming.lab.study.problems import AgentChoice, Problem
-from zooming.lab.study.runs import read_study
-from zooming.lab.study.store import MANIFEST, Store
-from zooming.lab.study.stored import read_json, read_manifest
-from zooming.lab.study.study import Study
-from zooming.lab.study.summary import FEW_SEEDS, Row
+from zooming.lab.study.store import MANIFEST, Store, read_json, read_manifest
+from zooming.lab.study.study import FEW_SEEDS, Row, Study, read_study
 from zooming.partitions.boxes import BoxTable
 from zooming.partitions.view import Cut, Partition
 from zooming.plots import COLORS

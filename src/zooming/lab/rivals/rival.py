@@ -1,10 +1,9 @@
-"""Base classes of rivals: `Rival`, and `LibraryAgent` for rivals that run another library."""
+"""The base class of rivals, and the libraries that they run."""
 
 from __future__ import annotations
 
 import importlib
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
@@ -12,15 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base.agent import Agent
-from zooming.errors import ConfigurationError, OptionError
+from zooming.errors import ConfigurationError
 from zooming.kernels import LOW
 from zooming.spaces.masks import Feasible
-from zooming.validation import Floats, option_names, suggest
+from zooming.validation import Floats
 
 # Name of the package that is installed, and the extra of zooming that brings it.
 _PACKAGES = {
     "cmaes": ("cmaes", "rivals"),
-    "PyXAB": ("PyXAB", "rivals"),
     "stable_baselines3": ("stable-baselines3", "sb3"),
 }
 
@@ -48,7 +46,7 @@ def library_of(kind: str) -> str | None:
     return _LIBRARIES.get(kind.partition(":")[0])
 
 
-_LIBRARIES = {"rule-search": "cmaes", "sb3": "stable-baselines3", "pyxab": "PyXAB"}
+_LIBRARIES = {"rule-search": "cmaes", "sb3": "stable-baselines3"}
 
 
 def versions_of(kinds: Iterable[str]) -> dict[str, str]:
@@ -129,78 +127,3 @@ class Rival(Agent):
             if one is not None:
                 actions[k] = self._nearest(actions[k], one)
         return actions
-
-
-class LibraryAgent(Rival):
-    """Base class of agents that run a class of another library, which chooses every action.
-
-    Parameters
-    ----------
-    env : gymnasium.Env
-        The environment to learn on.
-    algorithm : str
-        Name of the library's class.
-    settings : dict, optional
-        Arguments of that class.
-    **options
-        Options of `Agent`.
-    """
-
-    family = ""  # the part of names before the colon
-
-    def __init__(
-        self,
-        env: Any,
-        algorithm: str,
-        settings: Mapping[str, Any] | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(env, **options)
-        self.algorithm, self.settings = algorithm, dict(settings or {})
-        self._asked: Floats | None = None  # the action that has no outcome yet
-
-    @property
-    def label(self) -> str:
-        """The name in studies, such as "sb3:PPO"."""
-        return f"{self.family}:{self.algorithm}"
-
-    def _check_settings(self, learner: Any, ours: Iterable[str]) -> None:
-        """Raise OptionError for a setting that the library's class does not accept.
-
-        `ours` are the arguments that the adapter sets, which are not accepted either.
-        """
-        taken = inspect.signature(learner).parameters
-        known = [name for name in taken if name not in ours and not name.startswith("_")]
-        for name in self.settings:
-            if name not in known:
-                near = suggest(name, [*known, *own_options(type(self))])
-                raise OptionError(f"{self.label} has no option {name!r}{near}")
-
-    def _check_asked(self, played: Floats) -> None:
-        """Raise ConfigurationError if an action is not the one that `act` returned last."""
-        if self._asked is None or not np.allclose(self._asked, played, rtol=1e-6, atol=1e-12):
-            raise ConfigurationError(
-                f"{self.label} learns only from the action that act returned last: call act, then "
-                "update"
-            )
-
-
-def own_options(kind: type[LibraryAgent]) -> frozenset[str]:
-    """Return the names of the adapter's own options, without those of the library."""
-    return frozenset(option_names(kind)) - {"env", "algorithm", "settings"}
-
-
-def maker(kind: type[LibraryAgent], algorithm: str, line: str) -> Callable[..., LibraryAgent]:
-    """Return a function `make(env, seed=..., **settings)` that makes a rival for a study.
-
-    Options that are not the adapter's own are passed to the library. `line` describes the agent in
-    lists.
-    """
-    own = own_options(kind)
-
-    def make(env: Any, **options: Any) -> LibraryAgent:
-        ours = {name: options.pop(name) for name in [*options] if name in own}
-        return kind(env, algorithm, options, **ours)
-
-    make.__doc__, make.__name__ = line, algorithm
-    return make

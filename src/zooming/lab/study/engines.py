@@ -1,4 +1,4 @@
-"""Engines that compute chunks: local processes or a Ray cluster.
+"""Compute chunks by local processes or on a Ray cluster, and stop on a signal.
 
 An engine yields (chunk, arrays, seconds) for each chunk as soon as it is finished, in any order.
 """
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.lab.study import modules
-from zooming.lab.study.chunks import Chunk
+from zooming.lab.study.configuration import Chunk
 from zooming.validation import check_int, n_cores
 
 
@@ -209,6 +209,34 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
                 waiting.append(chunk)  # its worker or node died before the result arrived
                 continue
             yield chunk, arrays, seconds
+
+
+class Stopped(Exception):
+    """Raised if a study was interrupted. Finished runs are on disk. `code` is the exit code."""
+
+    def __init__(self, done: int, total: int, code: int) -> None:
+        so_far = f" after {done} of {total} runs" if total else ""
+        super().__init__(f"stopped{so_far}; finished runs are kept")
+        self.code = code
+
+
+@contextmanager
+def raise_on_sigterm() -> Iterator[list[int]]:
+    """Yield an empty list. On SIGTERM, append the exit code to it and raise KeyboardInterrupt."""
+    stop: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield stop  # only the main thread may handle signals
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        stop.append(128 + number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -21,7 +21,9 @@ from zooming.agents.tables.net_q import NetQ
 from zooming.analysis.optimal import Optimal
 from zooming.analysis.solve import check_solvable, default_resolution, is_finite, solve
 from zooming.errors import ConfigurationError
-from zooming.lab.rivals.registry import BUDGETED, RIVALS
+from zooming.lab.rivals.deep import ALGORITHMS, make_deep
+from zooming.lab.rivals.grid_q import GridQ
+from zooming.lab.rivals.rule_search import RuleSearch
 from zooming.lab.study import modules
 from zooming.validation import passes_options_to, suggest
 
@@ -30,17 +32,14 @@ from zooming.validation import passes_options_to, suggest
 def metric_q(
     env: Any,
     metric: str = "linf",
-    combine: str | float | None = None,
     scale: Any = (1.0, 1.0),
     points_per_axis: int | None = None,
-    tries: int | None = None,
     **options: Any,
 ) -> MetricQ:
     """Return a MetricQ agent whose metric is given by name, for the command line.
 
-    `metric` is "linf", "l1" or "l2" on boxes, and "discrete" on finite spaces. `combine` (by
-    default the same norm) and `scale` are arguments of `metrics.Product`. `tries` is an
-    argument of `metrics.Greedy`. All other options are passed to MetricQ.
+    `metric` is "linf", "l1" or "l2" on boxes, and "discrete" on finite spaces. `scale` is that of
+    `metrics.Product`. All other options are passed to MetricQ.
 
     >>> import gymnasium as gym
     >>> metric_q(gym.make("zooming/Oil-v0"), "l2", points_per_axis=9).metric.states
@@ -51,15 +50,14 @@ def metric_q(
             f"metric-q: metric={metric!r}: choose one of "
             f"{', '.join(_METRICS)}{suggest(str(metric), _METRICS)}"
         )
-    kind, same = _METRICS[metric]
-    if kind is metrics.Discrete and points_per_axis is not None:
+    kind, combine = _METRICS[metric]
+    if metric == "discrete" and points_per_axis is not None:
         raise ConfigurationError(
             "metric-q: points_per_axis is for the net of a box; metric=discrete has none, so "
             "leave it out"
         )
-    side = metrics.Discrete() if kind is metrics.Discrete else kind(points_per_axis)
-    both = metrics.Product(side, side, same if combine is None else combine, scale)
-    return MetricQ(env, both, oracle=None if tries is None else metrics.Greedy(tries), **options)
+    side = kind() if metric == "discrete" else kind(points_per_axis)
+    return MetricQ(env, metrics.Product(side, side, combine, scale), **options)
 
 
 _METRICS: dict[str, tuple[Any, str | float]] = {
@@ -79,8 +77,11 @@ AGENTS: dict[str, Callable[..., Agent]] = {
     "adaptive-q-published": AdaptiveQ.as_published,
     "net-q-published": NetQ.as_published,
     "metric-q": metric_q,
-    **RIVALS,
+    "grid-q": GridQ,
+    "rule-search": RuleSearch,
+    **{f"sb3:{name}": make_deep(name) for name in ALGORITHMS},
 }
+DEEP = "sb3:"  # agents that take seconds or minutes a run
 _OIL = {f"oil-{survey}-{sharpness:g}": {"survey": survey, "sharpness": sharpness}
         for survey in ("laplace", "quadratic") for sharpness in (1.0, 10.0, 50.0)}  # fmt: skip
 _AMBULANCE = {
@@ -171,7 +172,8 @@ class AgentChoice:
 
     def make(self, env: Any, seed: int, episodes: int | None = None) -> Agent:
         """Make the agent. `episodes` is passed to rivals that need the number of episodes."""
-        budget = {} if episodes is None or self.kind not in BUDGETED else {"episodes": episodes}
+        is_told = self.kind == "rule-search" or self.kind.startswith(DEEP)
+        budget = {"episodes": episodes} if episodes is not None and is_told else {}
         return AGENTS[self.kind](env, seed=seed, **{**budget, **self.settings})
 
 

@@ -1,24 +1,35 @@
-"""The commands `zooming run` and `zooming tune`."""
+"""The commands `zooming run`, `zooming tune` and `zooming list`, and their tables."""
 
 from __future__ import annotations
 
+import itertools
+import os
 import shlex
 import sys
 import time
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import tyro
+from gymnasium.envs.registration import load_env_creator, registry
 
+from zooming.analysis.intervals import Interval
 from zooming.errors import ConfigurationError
-from zooming.lab.study.problems import agents_named, problem_named, settings_from
-from zooming.lab.study.stopping import Stopped
-from zooming.lab.study.study import Study
-from zooming.lab.study_tables import show, show_tuned
-from zooming.lab.tune import PAPERS_SCALES
+from zooming.lab.rivals.rival import library_of, versions_of
+from zooming.lab.study.engines import Stopped
+from zooming.lab.study.problems import (
+    AGENTS,
+    PRESETS,
+    agents_named,
+    problem_named,
+    settings_from,
+)
+from zooming.lab.study.study import FEW_SEEDS, Row, Study
+from zooming.lab.tune import PAPERS_SCALES, Tuned
 from zooming.lab.tune import tune as tune_options
 from zooming.validation import check_int
 
+WIDTH = 140  # characters per line of tables written to a file or a pipe
 Names = tyro.conf.Positional[tuple[str, ...]]
 
 
@@ -125,10 +136,30 @@ def tune(
         )
     except Stopped as stopped:
         say_how_to_continue(stopped)
-    show_tuned(found, evaluation_seeds, numbers)
+    _show_tuned(found, evaluation_seeds, numbers)
     print(
         f"samples are the steps that tuning took; every value that was tried is in {out}/tuned.json"
     )
+
+
+def list_names() -> None:
+    """List the problems, agents and environments of zooming, one line each."""
+    print("Problems (presets for zooming run)")
+    for problem in PRESETS.values():
+        options = ", ".join(f"{key}={value}" for key, value in problem.options.items())
+        print(f"  {problem.name:24}{problem.env_id}, {options}")
+    print("Agents")
+    for name, make in AGENTS.items():
+        library = "".join(f" [{one} {number}]" for one, number in versions_of([name]).items())
+        print(f"  {name:24}{_first_line(make)}{library}")
+    print("Environments")
+    for env_id in [name for name in registry if name.startswith("zooming/")]:
+        kind = load_env_creator(str(registry[env_id].entry_point))
+        print(f"  {env_id:26}{_first_line(kind).partition(': ')[2]}")
+
+
+def _first_line(documented: Any) -> str:
+    return next(iter((documented.__doc__ or "").strip().splitlines()), "")
 
 
 def numbers_from(texts: Sequence[str], what: str) -> tuple[int | float, ...]:
@@ -155,3 +186,129 @@ def say_how_to_continue(stopped: Stopped) -> NoReturn:
     """Print the command that resumes the study, and exit."""
     print(f"{stopped}. To continue: {shlex.join(['zooming', *sys.argv[1:]])}")
     sys.exit(stopped.code)
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def show(rows: Sequence[Row], n_seeds: int) -> None:
+    """Print the summary of a study, one table per problem."""
+    console = wide_console()
+    for (problem, best), ours in itertools.groupby(
+        rows, key=lambda row: (row.problem, row.optimum)
+    ):
+        title = problem if best is None else f"{problem}, optimum {best:.4f}"
+        table = make_table(
+            title, ("agent",), "final return", "regret", "advantage", "balls", "bytes", "ms/run"
+        )
+        for row in ours:
+            table.add_row(
+                row.agent,
+                *_final_and_regret(row),
+                format_interval(row.advantage, "{:+.4f}"),
+                f"{row.n_balls:,.0f}",
+                f"{row.nbytes:,.0f}",
+                f"{1e3 * row.seconds:.1f}",
+            )
+        console.print(table)
+    for row in rows:
+        if row.n_clipped:
+            console.print(
+                f"{row.problem}, {row.agent}: {row.n_clipped:,.1f} rewards a run were clipped.",
+                style="yellow",
+            )
+    for name, number in versions_of(row.agent for row in rows).items():
+        users = dict.fromkeys(row.agent for row in rows if library_of(row.agent) == name)
+        console.print(f"{', '.join(users)}: {name} {number}.", highlight=False)
+    console.print(
+        "± is half a 95 % interval over the seeds. Final return: the last tenth of the episodes. "
+        "Advantage over the first "
+        "agent: per episode, over all episodes, paired by seed."
+    )
+    _warn_of_few_seeds(console, n_seeds, "--seeds")
+
+
+def _show_tuned(found: Sequence[Tuned], n_seeds: int, values: Sequence[float]) -> None:
+    """Print all values that were tried, then the best ones with their return on fresh seeds."""
+    names, console = ("problem", "agent"), wide_console()
+    tries = make_table(
+        "mean return of all episodes on the tuning seeds, ± half a 95 % interval",
+        names, "value", "return", "seeds", "",
+    )  # fmt: skip
+    best = make_table(
+        "the value with the largest mean return of all episodes, evaluated on seeds it was not "
+        "tuned on",
+        names, "value", "final return", "regret", "samples",
+    )  # fmt: skip
+    for tuned in found:
+        tries.add_section()
+        for i, one in enumerate(tuned.tried):
+            tries.add_row(
+                *(("", "") if i else (tuned.problem, tuned.agent)),
+                _setting(tuned.option, one.value),
+                format_interval(one.interval, "{:.4f}", one.mean_return),
+                str(one.n_seeds),
+                "best" if one.value == tuned.value else "",
+            )
+        best.add_row(
+            tuned.problem,
+            tuned.agent,
+            _setting(tuned.option, tuned.value),
+            *_final_and_regret(tuned.evaluation),
+            f"{tuned.samples:,}",
+        )
+    console.print(tries)
+    console.print(best)
+    for tuned in found:
+        if tuned.value in (min(values), max(values)) and len(values) > 1:
+            console.print(
+                f"[yellow]{tuned.agent} on {tuned.problem}: {tuned.value:g} is at the edge of what "
+                "was tried; try values beyond it.[/]"
+            )
+    _warn_of_few_seeds(console, n_seeds, "--evaluation-seeds")
+
+
+def make_table(title: str, texts: Sequence[str], *numbers: str, **options: Any) -> Any:
+    """Return a rich table: columns of texts on the left, then columns of numbers."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", **options)
+    for column in texts:
+        table.add_column(column, overflow="fold")
+    for column in numbers:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def wide_console() -> Any:
+    """Return a console as wide as the terminal, or `WIDTH` for a file or a pipe."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH)
+
+
+def _setting(option: str, value: float) -> str:
+    return f"{option}={value if isinstance(value, int) else format(value, '.4g')}"
+
+
+def _warn_of_few_seeds(console: Any, n_seeds: int, option: str) -> None:
+    if n_seeds < FEW_SEEDS:
+        console.print(
+            f"[yellow]Only {n_seeds} seeds: intervals this wide or missing say little. Give "
+            f"{option} {FEW_SEEDS} or more.[/]"
+        )
+
+
+def format_interval(interval: Interval | None, form: str, mean: float | None = None) -> str:
+    """Return `mean ± half`, or without an interval the mean alone, or `-`."""
+    if interval is None:
+        return "-" if mean is None else form.format(mean)
+    half = (interval.high - interval.low) / 2
+    return f"{form.format(interval.mean)} ± {form.replace('+', '').format(half)}"
+
+
+def _final_and_regret(row: Row) -> tuple[str, str]:
+    return (
+        format_interval(row.final_return, "{:.4f}", row.mean_return),
+        format_interval(row.regret, "{:,.1f}", row.mean_regret),
+    )

@@ -7,10 +7,15 @@ timings.jsonl            processor seconds of each chunk; the one file that diff
 chunks/NAME.zoom         written atomically when a chunk is finished, so every file is complete
 results.parquet          one row per run
 curves.parquet           one row per run and checkpoint
+
+Files may be damaged, edited or foreign, so all that is read is validated. A chunk has a checksum,
+and its name has a digest of its settings. The optima have a checksum and the settings that they
+were solved for. Tables are made from chunks and never read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
@@ -21,7 +26,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,100 +34,36 @@ from numpy.typing import NDArray
 from zooming.agents.files import container as files
 from zooming.errors import CheckpointError, ConfigurationError
 from zooming.lab.rivals.rival import versions_of
-from zooming.lab.study.chunks import FINAL_VALUE, Chunk
-from zooming.lab.study.configuration import Configuration
-from zooming.lab.study.problems import AgentChoice, Problem
-from zooming.lab.study.stopping import LOCK, lock, write_error
-from zooming.lab.study.stored import (
-    FORMAT,
-    PER_CHECKPOINT,
-    PER_RUN,
-    REMEDY,
-    Optima,
-    optima_as_json,
-    read_chunk,
-    read_manifest,
-    read_optima,
+from zooming.lab.study.configuration import (
+    FINAL_VALUE,
+    N_VALUES,
+    Chunk,
+    Configuration,
+    checkpoint_episodes,
 )
+from zooming.lab.study.problems import AgentChoice, Problem
 from zooming.validation import check_float, count_own_frames, import_frames
 from zooming.version import __version__
 
-if TYPE_CHECKING:
-    pass
-
-
+MANIFEST, OPTIMA, TIMINGS, CHUNKS, LOCK = (
+    "manifest.json", "optima.json", "timings.jsonl", "chunks", ".lock",
+)  # fmt: skip
+FORMAT = 1  # of manifest.json and optima.json
+REMEDY = "restore or delete it, and the command that began the study writes it again"
+PER_RUN = ("seed", "final_return", "total_return", "n_balls", "nbytes", "horizon", "n_clipped")
+PER_CHECKPOINT = ("curve_total", "curve_n_balls")
+_IN_RESULTS = ("seed", "final_return", "total_return", "n_balls", "nbytes")
 MOST_SHOWN = 120  # characters shown of a setting that differs
 
 
-def are_equal(stored: Any, ours: Any) -> bool:
-    """Return whether two configurations are equal as JSON."""
-    return json.dumps(stored, sort_keys=True) == json.dumps(ours, sort_keys=True)
+class StoredOptimum(NamedTuple):
+    """The optimal return of a problem, and its error (see `analysis.regret.optimum_error`)."""
+
+    return_: float
+    error: float
 
 
-def list_differences(stored: Any, ours: Any, where: str = "") -> Iterable[str]:
-    """Yield one line of text for each entry in which two configurations differ."""
-    if isinstance(stored, dict) and isinstance(ours, dict):
-        for key in sorted({*stored, *ours}):
-            yield from list_differences(
-                stored.get(key), ours.get(key), f"{where}.{key}" if where else key
-            )
-    elif isinstance(stored, list) and isinstance(ours, list) and len(stored) == len(ours):
-        for i, (there, here) in enumerate(zip(stored, ours, strict=True)):
-            yield from list_differences(there, here, f"{where}[{i}]")
-    elif stored != ours:
-        yield f"  {where}: there {_short_json(stored)}, here {_short_json(ours)}"
-
-
-def _short_json(value: Any) -> str:
-    """Return a value as JSON, cut to MOST_SHOWN characters."""
-    text = json.dumps(value)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
-
-
-_IN_RESULTS = ("seed", "final_return", "total_return", "n_balls", "nbytes")
-
-
-def make_tables(store: Store, optima: Optima) -> dict[str, bytes]:
-    """Return the content of results.parquet and curves.parquet, made from all chunks."""
-    pl = import_frames("polars", "a study")
-    results, curves = [], []
-    for chunk in store.configuration.chunks():
-        arrays = store.read(chunk)
-        optimum = optima[chunk.problem.name]
-        best = None if optimum is None else optimum.return_
-        named = {
-            "problem": chunk.problem.name,
-            "agent": chunk.agent.label,
-            "settings": json.dumps(chunk.agent.settings, default=str),
-        }
-        n, points = chunk.n_runs, arrays["curve_episode"]
-        regret = (
-            np.full(n, np.nan) if best is None else chunk.episodes * best - arrays["total_return"]
-        )
-        per_run = {name: arrays[name] for name in (*_IN_RESULTS, *store.optional_names())}
-        results.append(
-            pl.DataFrame({**{k: [v] * n for k, v in named.items()}, **per_run, "regret": regret})
-        )
-        total = arrays["curve_total"]
-        curves.append(pl.DataFrame({
-            **{k: [v] * (n * len(points)) for k, v in named.items() if k != "settings"},
-            "seed": np.repeat(arrays["seed"], len(points)), "episode": np.tile(points, n),
-            "total_return": total.ravel(),
-            "n_balls": arrays["curve_n_balls"].ravel(),
-            "regret": np.full(total.size, np.nan)
-            if best is None
-            else (points * best - total).ravel(),
-        }))  # fmt: skip
-    return {"results": _parquet(pl.concat(results)), "curves": _parquet(pl.concat(curves))}
-
-
-def _parquet(frame: Any) -> bytes:
-    content = io.BytesIO()
-    frame.write_parquet(content)
-    return content.getvalue()
-
-
-MANIFEST, OPTIMA, TIMINGS, CHUNKS = "manifest.json", "optima.json", "timings.jsonl", "chunks"
+Optima = dict[str, StoredOptimum | None]  # by the problem's name; None: it cannot be solved
 
 
 class Store:
@@ -160,7 +101,7 @@ class Store:
             self._check_folder()  # before anything is written to a foreign folder
             (self.folder / CHUNKS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise write_error(self.folder, error) from error
+            raise _write_error(self.folder, error) from error
         with lock(self.folder):
             try:
                 self._check_folder()  # again: another command may have written in between
@@ -168,7 +109,7 @@ class Store:
                     part.unlink()  # incomplete file of a killed process
                 self._write_manifest()
             except OSError as error:
-                raise write_error(self.folder, error) from error
+                raise _write_error(self.folder, error) from error
             self.is_open = True
             try:
                 yield
@@ -180,10 +121,10 @@ class Store:
         manifest = self.folder / MANIFEST
         if manifest.exists():
             stored, ours = read_manifest(manifest)["configuration"], self.configuration.as_json()
-            if not are_equal(stored, ours) and any((self.folder / CHUNKS).glob("*.zoom")):
+            if not _are_equal(stored, ours) and any((self.folder / CHUNKS).glob("*.zoom")):
                 raise ConfigurationError(
                     f"{self.folder} holds another study; choose another --out.\n"
-                    + "\n".join(list_differences(stored, ours))
+                    + "\n".join(_differences(stored, ours))
                 )
         elif (
             self.folder.exists()
@@ -217,18 +158,17 @@ class Store:
             "configuration": self.configuration.as_json(),
             "computed_with": [ours],
         }
-        if manifest.exists() and not are_equal(
-            read_manifest(manifest)["configuration"], self.configuration.as_json()
-        ):
+        known = read_manifest(manifest) if manifest.exists() else None
+        if known is not None and not _are_equal(known["configuration"], content["configuration"]):
             # Another configuration was started here, but no chunk was finished.
             (self.folder / OPTIMA).unlink(missing_ok=True)
-        elif manifest.exists():
-            content = read_manifest(manifest)
+        elif known is not None:
+            content = known
             if ours in content["computed_with"]:
                 return
             if all(self._path(chunk).exists() for chunk in self.configuration.chunks()):
                 return  # nothing is left to compute
-            lines = "\n".join(list_differences(content["computed_with"][-1], ours))
+            lines = "\n".join(_differences(content["computed_with"][-1], ours))
             warnings.warn(
                 f"{self.folder} was begun with other versions; runs may differ from there "
                 f"on:\n{lines}",
@@ -258,20 +198,27 @@ class Store:
         with files.writable_path(self.folder / TIMINGS).open("a") as log:
             log.write(json.dumps([chunk.name, seconds]) + "\n")
 
-    def seconds(self) -> dict[str, float]:
-        """Return {chunk name: processor seconds}. Invalid lines are skipped."""
-        found: dict[str, float] = {}
+    def seconds_per_run(self) -> dict[tuple[str, str], float]:
+        """Return {(problem, agent's label): mean processor seconds of learning in a run}.
+
+        A time is NaN if that of a chunk is not known. Invalid lines of the log are skipped.
+        """
+        timings: dict[str, float] = {}
         try:
             lines = (self.folder / TIMINGS).read_bytes().splitlines()
         except OSError:
-            return found
+            lines = []
         for line in lines:
             try:
                 name, seconds = json.loads(line)
-                found[str(name)] = check_float(seconds, "seconds", 0.0, math.inf)
+                timings[str(name)] = check_float(seconds, "seconds", 0.0, math.inf)
             except (ValueError, TypeError, RecursionError):
                 continue
-        return found
+        found = dict[tuple[str, str], float]()
+        for chunk in self.configuration.chunks():
+            key = chunk.problem.name, chunk.agent.label
+            found[key] = found.get(key, 0.0) + timings.get(chunk.name, math.nan)
+        return {key: total / self.configuration.n_seeds for key, total in found.items()}
 
     def read(self, chunk: Chunk) -> dict[str, NDArray[Any]]:
         """Return the arrays of a chunk.
@@ -320,32 +267,232 @@ class Store:
         `curve_episode` holds the checkpoints.
         """
         found = [self.read(chunk) for chunk in self.configuration.chunks_of(problem, agent)]
-        names = (*PER_RUN, *PER_CHECKPOINT, *self.optional_names())
+        names = (*PER_RUN, *PER_CHECKPOINT, *self._optional_names())
         joined = {name: np.concatenate([arrays[name] for arrays in found]) for name in names}
         return {**joined, "curve_episode": found[0]["curve_episode"]}
 
     def optima(self) -> Optima | None:
         """Return {problem: stored optimum}.
 
-        Return None if optima.json is missing, invalid or for other settings.
+        Return None if optima.json is missing, damaged, edited or for other settings.
         """
-        return read_optima(self.folder / OPTIMA, self.configuration)
+        try:
+            content = read_json(self.folder / OPTIMA, "")
+            if content.pop("sha256") != _digest(content) or content["format"] != FORMAT:
+                return None
+            entries = content["problems"]
+            found = {
+                name: (entry.pop("optimum"), entry.pop("error")) for name, entry in entries.items()
+            }
+        except (ConfigurationError, KeyError, TypeError, AttributeError):
+            return None
+        is_valid = all(
+            pair == (None, None) or all(type(one) is float and math.isfinite(one) for one in pair)
+            for pair in found.values()
+        )
+        if not is_valid or entries != self._optimum_settings():
+            return None
+        return {
+            name: None if best is None else StoredOptimum(best, error)
+            for name, (best, error) in found.items()
+        }
 
     def write_optima(self, optima: Optima) -> None:
-        """Write optima.json."""
-        content = optima_as_json(self.configuration, optima)
-        files.write_atomically(self.folder / OPTIMA, content)
+        """Write optima.json: settings and optimum of each problem, and a checksum."""
+        settings = self._optimum_settings()
+        entries = {
+            name: {**settings[name], "optimum": best and best.return_, "error": best and best.error}
+            for name, best in optima.items()
+        }
+        content = {"format": FORMAT, "problems": entries}
+        text = json.dumps({**content, "sha256": _digest(content)}, indent=1)
+        files.write_atomically(self.folder / OPTIMA, text.encode())
+
+    def _optimum_settings(self) -> dict[str, dict[str, Any]]:
+        """Return the settings that each optimum depends on, as JSON values."""
+        return {
+            problem["name"]: {
+                "env_id": problem["env_id"],
+                "options": problem["options"],
+                "precision": self.configuration.optimum,
+            }
+            for problem in self.configuration.as_json()["problems"]
+        }
 
     def write_tables(self, optima: Optima) -> None:
         """Write results.parquet and curves.parquet from all chunks, unless they are unchanged."""
-        for name, content in make_tables(self, optima).items():
-            path = self.folder / f"{name}.parquet"
-            if not path.is_file() or path.read_bytes() != content:
-                files.write_atomically(path, content)
+        pl = import_frames("polars", "a study")
+        results, curves = [], []
+        for chunk in self.configuration.chunks():
+            arrays, optimum = self.read(chunk), optima[chunk.problem.name]
+            best = math.nan if optimum is None else optimum.return_
+            n, points, total = chunk.n_runs, arrays["curve_episode"], arrays["curve_total"]
+            named = {"problem": chunk.problem.name, "agent": chunk.agent.label}
+            results.append(pl.DataFrame({
+                **{key: [value] * n for key, value in named.items()},
+                "settings": [json.dumps(chunk.agent.settings, default=str)] * n,
+                **{name: arrays[name] for name in (*_IN_RESULTS, *self._optional_names())},
+                "regret": chunk.episodes * best - arrays["total_return"],
+            }))  # fmt: skip
+            curves.append(pl.DataFrame({
+                **{key: [value] * total.size for key, value in named.items()},
+                "seed": np.repeat(arrays["seed"], len(points)),
+                "episode": np.tile(points, n),
+                "total_return": total.ravel(),
+                "n_balls": arrays["curve_n_balls"].ravel(),
+                "regret": (points * best - total).ravel(),
+            }))  # fmt: skip
+        for name, frames in (("results", results), ("curves", curves)):
+            content, path = io.BytesIO(), self.folder / f"{name}.parquet"
+            pl.concat(frames).write_parquet(content)
+            if not path.is_file() or path.read_bytes() != content.getvalue():
+                files.write_atomically(path, content.getvalue())
 
-    def optional_names(self) -> tuple[str, ...]:
+    def _optional_names(self) -> tuple[str, ...]:
         """Return the names of the arrays that only some studies have."""
         return (FINAL_VALUE,) if self.configuration.value_episodes else ()
 
     def _path(self, chunk: Chunk) -> Path:
         return self.folder / CHUNKS / f"{chunk.name}.zoom"
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Lock the folder for this command in the `with` block. The lock ends if the process dies."""
+    try:
+        import fcntl
+    except ImportError:  # on Windows, two commands in one folder are not detected
+        yield
+        return
+    try:
+        lock = files.writable_path(folder / LOCK).open("a")
+    except OSError as error:
+        raise _write_error(folder, error) from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigurationError(
+                f"another command is writing to {folder}; wait until it ends, or choose another "
+                "--out"
+            ) from error
+        yield
+
+
+def _write_error(folder: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(f"cannot write to {folder}: {error.strerror}. Choose another --out")
+
+
+def _are_equal(stored: Any, ours: Any) -> bool:
+    """Return whether two configurations are equal as JSON."""
+    return json.dumps(stored, sort_keys=True) == json.dumps(ours, sort_keys=True)
+
+
+def _differences(stored: Any, ours: Any, where: str = "") -> Iterable[str]:
+    """Yield one line of text for each entry in which two configurations differ."""
+    if isinstance(stored, dict) and isinstance(ours, dict):
+        for key in sorted({*stored, *ours}):
+            place = f"{where}.{key}" if where else key
+            yield from _differences(stored.get(key), ours.get(key), place)
+    elif isinstance(stored, list) and isinstance(ours, list) and len(stored) == len(ours):
+        for i, (there, here) in enumerate(zip(stored, ours, strict=True)):
+            yield from _differences(there, here, f"{where}[{i}]")
+    elif stored != ours:
+        texts = [json.dumps(value) for value in (stored, ours)]
+        there, here = (t if len(t) <= MOST_SHOWN else f"{t[:MOST_SHOWN]}..." for t in texts)
+        yield f"  {where}: there {there}, here {here}"
+
+
+def _digest(content: Any) -> str:
+    """Return the SHA-256 of a value's JSON with sorted keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def read_json(path: Path, remedy: str) -> Any:
+    """Return the content of a JSON file.
+
+    If it cannot be read, raise ConfigurationError with the advice `remedy`.
+    """
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot read {path} ({error.strerror}); make it readable, or {remedy}"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{path} is damaged ({error}); {remedy}") from error
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Return the content of a manifest.
+
+    Raise ConfigurationError if it is damaged or of a newer format.
+    """
+    content = read_json(path, REMEDY)
+    fault = None
+    if not isinstance(content, dict):
+        fault = "it holds no manifest"
+    elif type(content.get("format")) is not int or content["format"] < 1:
+        fault = f"its format is {content.get('format')!r}, not a whole number from 1 to {FORMAT}"
+    elif content["format"] > FORMAT:
+        raise ConfigurationError(
+            f"{path}: format {content['format']} is newer than this zooming reads ({FORMAT}); "
+            "update zooming"
+        )
+    elif not isinstance(content.get("configuration"), dict):
+        fault = "it has no configuration"
+    else:
+        versions = content.get("computed_with")
+        if not (isinstance(versions, list) and versions) or not all(
+            isinstance(one, dict) for one in versions
+        ):
+            fault = "it does not say what the study was computed with"
+    if fault is not None:
+        raise ConfigurationError(f"{path} is damaged ({fault}); {REMEDY}")
+    return content  # type: ignore[no-any-return]
+
+
+def read_chunk(path: Path, chunk: Chunk) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a chunk's file. Raise CheckpointError if it is damaged or foreign."""
+    header, arrays = files.read_container(path)
+    # Files of versions without clipping have no n_clipped.
+    arrays.setdefault("n_clipped", np.zeros(chunk.n_runs, np.int64))
+    fault = "another chunk" if header.get("chunk") != chunk.name else _find_fault(chunk, arrays)
+    if fault is not None:
+        raise CheckpointError(f"{path}: it holds {fault}")
+    return arrays
+
+
+def _find_fault(chunk: Chunk, arrays: dict[str, NDArray[Any]]) -> str | None:
+    """Return text on what is wrong with the arrays of a chunk, or None."""
+    points = checkpoint_episodes(chunk.episodes)
+    per_run = (*PER_RUN, FINAL_VALUE) if chunk.value_episodes else PER_RUN
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(per_run, (chunk.n_runs,))
+    shapes |= dict.fromkeys(PER_CHECKPOINT, (chunk.n_runs, len(points)))
+    shapes["curve_episode"] = points.shape
+    for name, shape in shapes.items():
+        if name not in arrays:
+            return f"no array {name}"
+        if arrays[name].shape != shape or arrays[name].dtype.kind not in "iuf":
+            return (
+                f"{name} of shape {arrays[name].shape} and type {arrays[name].dtype}, not "
+                f"numbers of shape {shape}"
+            )
+        if not np.isfinite(arrays[name]).all():
+            return f"a {name} that is not finite"
+    if chunk.n_valued:
+        values = arrays.get("policy_values", np.empty(0))
+        n_points = len(checkpoint_episodes(chunk.episodes, N_VALUES))
+        if (
+            values.shape not in ((chunk.n_valued, n_points), (0, n_points))
+            or values.dtype.kind != "f"
+            or not np.isfinite(values).all()
+        ):
+            return "policy values that are not those of its first runs"
+    if not np.array_equal(arrays["seed"], np.arange(chunk.first, chunk.last)):
+        return "other seeds"
+    if not np.array_equal(arrays["curve_episode"], points):
+        return "other episodes"
+    if not np.array_equal(arrays["curve_total"][:, -1], arrays["total_return"]):
+        return "curves that end elsewhere"
+    return None

@@ -1,74 +1,69 @@
-"""Run a study: compute the missing chunks, store them, and show progress."""
+"""Run a study: compute the missing chunks, store them, show progress, and summarize the runs."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
+from zooming.analysis.intervals import Interval, mean_interval
+from zooming.analysis.regret import optimum_error
 from zooming.errors import ConfigurationError
-from zooming.lab.study import engines
-from zooming.lab.study.chunks import Chunk
-from zooming.lab.study.configuration import Configuration
+from zooming.lab.study import engines, modules
+from zooming.lab.study.configuration import N_VALUES, Chunk, Configuration, checkpoint_episodes
 from zooming.lab.study.problems import AgentChoice, Problem, agent_named, resolve_problem
-from zooming.lab.study.runs import find_optima
-from zooming.lab.study.stopping import Stopped, raise_on_sigterm
-from zooming.lab.study.store import CHUNKS, Store
-from zooming.lab.study.stored import StoredOptimum
-from zooming.lab.study.summary import Row, summarize
+from zooming.lab.study.store import CHUNKS, Optima, Store, StoredOptimum
+from zooming.plots.curve_data import Runs
 from zooming.validation import count_noun, import_frames
 
-
-@contextmanager
-def show_progress(total: int, done: int, shown: bool) -> Iterator[Any]:
-    """Show a progress bar of runs, if `shown`. Yield a function that advances it by a chunk."""
-    if not shown:
-        yield lambda *news: None
-        return
-    from rich.markup import escape
-
-    began, steps = time.perf_counter(), 0
-    with progress_line("runs") as progress:
-        task = progress.add_task("", total=total, completed=done)
-
-        def show(
-            chunk: Chunk, arrays: dict[str, NDArray[Any]], optimum: StoredOptimum | None
-        ) -> None:
-            nonlocal steps
-            steps += int(arrays["horizon"].sum()) * chunk.episodes
-            per_second = steps / (time.perf_counter() - began)
-            speed = (
-                f"{per_second / 1e6:.1f} M steps/s"
-                if per_second >= 1e5
-                else f"{per_second:,.0f} steps/s"
-            )
-            against = "" if optimum is None else f" of {optimum.return_:.3f}"
-            news = (
-                f"{chunk.agent.label} on {chunk.problem.name}: "
-                f"{arrays['final_return'].mean():.3f}{against}"
-            )
-            progress.update(task, advance=chunk.n_runs, description=escape(f"{speed}, {news}"))
-
-        yield show
+FEW_SEEDS = 5
 
 
-def progress_line(unit: str) -> Any:
-    """Return a progress bar with count, time left, and a description in the rest of the line."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.table import Column
+@dataclass(frozen=True)
+class Row:
+    """The summary of one agent on one problem over the seeds of a study.
 
-    from zooming.progress import progress
+    Attributes
+    ----------
+    problem, agent
+        Names, as in the tables.
+    optimum
+        Expected return of the optimal policy; None if the problem cannot be solved.
+    final_return
+        Mean return of the last tenth of the episodes, with its 95 % interval; None with one seed.
+    regret
+        Regret of a run, with its 95 % interval; None with one seed or without an optimum.
+    advantage
+        Return per episode minus that of the first agent with the same seed: the mean over the
+        seeds, with its 95 % interval. None for the first agent, or with one seed.
+    mean_return, mean_regret
+        The means of `final_return` and `regret`, also with one seed.
+    n_balls, nbytes
+        Mean number of balls and mean memory of the agent after a run.
+    seconds
+        Mean processor time of learning in a run, without the exact values of policies.
+    n_clipped
+        Mean number of clipped rewards in a run.
+    """
 
-    news = TextColumn(
-        "{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
-    )
-    return progress(
-        BarColumn(16), MofNCompleteColumn(), unit, TimeRemainingColumn(), news, expand=True
-    )
+    problem: str
+    agent: str
+    optimum: float | None
+    final_return: Interval | None
+    regret: Interval | None
+    advantage: Interval | None
+    mean_return: float
+    mean_regret: float | None
+    n_balls: float
+    nbytes: float
+    seconds: float = field(compare=False)
+    n_clipped: float = 0.0
 
 
 class Study:
@@ -243,7 +238,7 @@ def run_all(
             study.configuration.check()  # before the folder is created; else it was checked then
     stores = [Store(folder, study.configuration) for study, folder in studies]
     total, done = sum(chunk.n_runs for store in stores for chunk in store.configuration.chunks()), 0
-    with raise_on_sigterm() as stop, engines.limit_threads(), ExitStack() as folders:
+    with engines.raise_on_sigterm() as stop, engines.limit_threads(), ExitStack() as folders:
         try:
             for store in stores:
                 folders.enter_context(store.open())
@@ -256,7 +251,7 @@ def run_all(
             done = total - sum(missing[name].n_runs * len(lacking[name]) for name in missing)
             optima = {store: find_optima(store) for store in stores}
             if missing:
-                with show_progress(total, done, progress_bar) as show:
+                with _show_progress(total, done, progress_bar) as show:
                     for chunk, arrays, seconds in engines.compute(
                         list(missing.values()), engine, workers, address
                     ):
@@ -268,7 +263,7 @@ def run_all(
                 store.write_tables(optima[store])
             return [summarize(store, optima[store]) for store in stores]
         except KeyboardInterrupt:
-            raise Stopped(done, total, stop[0] if stop else 130) from None
+            raise engines.Stopped(done, total, stop[0] if stop else 130) from None
         except OSError as error:
             kept = f"{done} of {total} runs are kept; the same command continues"
             where = ", ".join(str(store.folder) for store in stores)
@@ -278,3 +273,169 @@ def run_all(
                 else f"cannot write to {where}"
             )
             raise ConfigurationError(f"{what}: {error.strerror}. {kept}") from error
+
+
+@contextmanager
+def _show_progress(total: int, done: int, shown: bool) -> Iterator[Any]:
+    """Show a progress bar of runs, if `shown`. Yield a function that advances it by a chunk."""
+    if not shown:
+        yield lambda *news: None
+        return
+    from rich.markup import escape
+
+    began, steps = time.perf_counter(), 0
+    with progress_line("runs") as progress:
+        task = progress.add_task("", total=total, completed=done)
+
+        def show(
+            chunk: Chunk, arrays: dict[str, NDArray[Any]], optimum: StoredOptimum | None
+        ) -> None:
+            nonlocal steps
+            steps += int(arrays["horizon"].sum()) * chunk.episodes
+            per_second = steps / (time.perf_counter() - began)
+            speed = (
+                f"{per_second / 1e6:.1f} M steps/s"
+                if per_second >= 1e5
+                else f"{per_second:,.0f} steps/s"
+            )
+            against = "" if optimum is None else f" of {optimum.return_:.3f}"
+            news = (
+                f"{chunk.agent.label} on {chunk.problem.name}: "
+                f"{arrays['final_return'].mean():.3f}{against}"
+            )
+            progress.update(task, advance=chunk.n_runs, description=escape(f"{speed}, {news}"))
+
+        yield show
+
+
+def progress_line(unit: str) -> Any:
+    """Return a progress bar with count, time left, and a description in the rest of the line."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.table import Column
+
+    from zooming.progress import progress
+
+    news = TextColumn(
+        "{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    )
+    return progress(
+        BarColumn(16), MofNCompleteColumn(), unit, TimeRemainingColumn(), news, expand=True
+    )
+
+
+def summarize(store: Store, optima: Optima) -> list[Row]:
+    """Return one row per problem and agent for a store whose chunks are complete."""
+    configuration, seconds = store.configuration, store.seconds_per_run()
+    rows = []
+    for problem in configuration.problems:
+        first = store.runs(problem, configuration.agents[0])["total_return"]
+        for i, agent in enumerate(configuration.agents):
+            a, optimum = store.runs(problem, agent), optima[problem.name]
+            best = None if optimum is None else optimum.return_
+            several = len(a["total_return"]) > 1
+            regret = None if best is None else configuration.episodes * best - a["total_return"]
+            rows.append(
+                Row(
+                    problem.name,
+                    agent.label,
+                    best,
+                    mean_interval(a["final_return"]) if several else None,
+                    mean_interval(regret) if several and regret is not None else None,
+                    mean_interval((a["total_return"] - first) / configuration.episodes)
+                    if several and i
+                    else None,
+                    float(a["final_return"].mean()),
+                    None if regret is None else float(regret.mean()),
+                    float(a["n_balls"].mean()),
+                    float(a["nbytes"].mean()),
+                    seconds[problem.name, agent.label],
+                    float(a["n_clipped"].mean()),
+                )
+            )
+    return rows
+
+
+def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs]:
+    """Read the runs of every agent on one problem of a finished study.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder of the study.
+    problem : str, optional
+        The name of the problem. May be omitted if the study has only one.
+
+    Returns
+    -------
+    dict of Runs
+        By label of the agent, in the order of the study.
+
+    Raises
+    ------
+    ConfigurationError
+        If the study is not finished or has no such problem.
+
+    Examples
+    --------
+    >>> import tempfile, zooming
+    >>> study = zooming.Study(["oil-laplace-1"], ["adaptive-q"], episodes=20, seeds=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = study.run(folder, workers=1)
+    ...     runs = read_study(folder)
+    >>> list(runs), runs["adaptive-q"].n_seeds, int(runs["adaptive-q"].episode[-1])
+    (['adaptive-q'], 2, 20)
+    """
+    store = Store.of_folder(folder)
+    store.check_finished()
+    problems = {known.name: known for known in store.configuration.problems}
+    if problem is None and len(problems) == 1:
+        problem = next(iter(problems))
+    if problem not in problems:
+        raise ConfigurationError(
+            f"problem={problem!r}: choose one of the study's, {', '.join(problems)}"
+        )
+    optimum, found = find_optima(store)[problem], dict[str, Runs]()
+    for agent in store.configuration.agents:
+        runs = store.runs(problems[problem], agent)
+        curves = runs["curve_total"], runs["curve_n_balls"], runs["nbytes"]
+        found[agent.label] = Runs(runs["curve_episode"], *curves, optimum and optimum.return_)
+        chunks = [c for c in store.configuration.chunks_of(problems[problem], agent) if c.n_valued]
+        if optimum is None or not chunks:
+            continue
+        values = np.concatenate([store.read(chunk)["policy_values"] for chunk in chunks])
+        if len(values):
+            found[agent.label] = replace(
+                found[agent.label],
+                checkpoints=checkpoint_episodes(store.configuration.episodes, N_VALUES),
+                policy_values=values,
+                error=optimum.error,
+            )
+    return found
+
+
+def find_optima(store: Store) -> Optima:
+    """Return {problem: optimum}. The optimum is None if the problem cannot be solved.
+
+    New optima are written to the folder if it is open for writing.
+    """
+    optima = store.optima()
+    if optima is None:
+        problems, precision = store.configuration.problems, store.configuration.optimum
+        optima = {one.name: _solve(one, precision, store.is_open) for one in problems}
+        if store.is_open:
+            store.write_optima(optima)
+    return optima
+
+
+def _solve(problem: Problem, precision: str, is_strict: bool) -> StoredOptimum | None:
+    """Solve a problem. If that fails, return None, or raise the error if `is_strict`."""
+    try:
+        modules.find_id(problem.env_id)
+        optimal = problem.optimal(precision)
+    except Exception:  # a user's environment may raise anything
+        if is_strict:
+            raise
+        return None  # a reader shows the rest
+    if optimal is None:
+        return None
+    return StoredOptimum(float(optimal.return_), optimum_error(optimal))
