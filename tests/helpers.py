@@ -7,7 +7,7 @@ import pytest
 import zooming
 from zooming.agents.training.replay import Transitions
 from zooming.kernels import IS_JIT_DISABLED
-from zooming.testing.tools import knowledge as knowledge  # for other test files
+from zooming.testing import knowledge as knowledge  # for other test files
 
 AGENTS = {
     "AdaptiveQ": zooming.AdaptiveQ,

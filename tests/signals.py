@@ -19,8 +19,8 @@ import numpy as np
 
 import zooming
 from zooming import metrics
+from zooming import testing as tools
 from zooming.bonuses import Doubling, Theory
-from zooming.testing import tools
 
 FINE, INCONSISTENT, LOST = 0, 3, 4
 OUTCOMES = ("tried", "fine", "died", "lost", "late", "inconsistent")

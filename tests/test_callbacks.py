@@ -1,7 +1,6 @@
 """What a callback sees, what it may do, and that the run is the same with and without it; and
 the ready-made ones."""
 
-import builtins
 import time
 
 import gymnasium as gym
@@ -288,81 +287,6 @@ def test_reasons_to_stop_stop():
 def test_bad_options_of_callbacks_are_refused(make, text):
     with pytest.raises(zooming.ConfigurationError, match=text):
         make()
-
-
-# --- TensorBoard ----------------------------------------------------------------------------------
-
-
-def points_of(folder):
-    """{name: [(episode, value)]} of the event files of a folder, and the episodes from which on
-    earlier points are void."""
-    from tensorboardX.proto.event_pb2 import Event
-
-    points, purged = {}, []
-    for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns):
-        content, place = path.read_bytes(), 0
-        while place < len(content):
-            length = int.from_bytes(content[place : place + 8], "little")
-            event = Event.FromString(content[place + 12 : place + 12 + length])
-            place += 16 + length
-            if event.HasField("session_log"):
-                purged.append(event.step)
-            for value in event.summary.value:
-                points.setdefault(value.tag, []).append((event.step, value.simple_value))
-    return points, purged
-
-
-def test_tensorboard_gets_means_balls_and_values(tmp_path):
-    look = callbacks.Evaluate(every=20, exact=True)
-    board = callbacks.TensorBoard(tmp_path, look, every=20)
-    agent = observed()
-    history = agent.learn(50, callback=[look, board], checkpoints=[10, 50])
-    history += agent.learn(10, callback=[look, board], checkpoints=[10])
-    board.close()
-    points, purged = points_of(tmp_path)
-    ends = [20, 40, 50, 60]
-    means = [history.returns[a:b].mean() for a, b in zip([0, *ends], ends, strict=False)]
-    assert points["return"] == [
-        (k, pytest.approx(mean)) for k, mean in zip(ends, means, strict=True)
-    ]
-    assert points["n_balls"] == [(k, history.n_balls[k - 1]) for k in ends]
-    assert points["evaluation"] == [
-        (k, pytest.approx(found.mean)) for k, found in zip(ends, look.evaluations, strict=True)
-    ]
-    assert points["policy_value"] == [
-        (k, pytest.approx(value))
-        for k, value in zip([10, 50, 60], history.policy_values, strict=True)
-    ]
-    assert purged == [1]
-
-
-def test_tensorboard_forgets_points_of_a_run_that_was_killed(tmp_path):
-    file = tmp_path / "agent.zoom"
-    agent, folder = ambulance(), tmp_path / "board"
-    board = callbacks.TensorBoard(folder, every=10)
-    agent.learn(
-        30, callback=[callbacks.Checkpoint(tmp_path / "agent-{episodes}.zoom", every=20), board]
-    )
-    (tmp_path / "agent-20.zoom").rename(file)
-    board.close()
-    time.sleep(1.1)  # event files are named by the second
-    again = callbacks.TensorBoard(folder, every=10)
-    zooming.load(file).learn(10, callback=again)
-    again.close()
-    assert points_of(folder)[1] == [1, 21]
-
-
-def test_tensorboard_names_the_extra_that_is_missing(tmp_path, monkeypatch):
-    original = builtins.__import__
-
-    def without(name, *args, **options):
-        if name == "tensorboardX":
-            raise ImportError(name)
-        return original(name, *args, **options)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r"zooming\[tensorboard\]"):
-        callbacks.TensorBoard(tmp_path)
 
 
 @pytest.mark.plain

@@ -11,7 +11,7 @@ import pytest
 import zooming
 from helpers import AGENTS, BOXES, KINDS, Drift
 from zooming.errors import BrokenPromise
-from zooming.testing.promises import PROMISES
+from zooming.testing import PROMISES
 
 PLAIN_KINDS = [pytest.param(kind, marks=pytest.mark.plain) for kind in KINDS]
 

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 EXTRAS = {
     "rich", "tyro", "matplotlib", "polars", "plotly", "ray", "torch", "stable_baselines3",
-    "scipy", "tensorboardX", "pandas",
+    "scipy", "pandas",
 }  # fmt: skip
 
 

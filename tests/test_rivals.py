@@ -15,7 +15,7 @@ from zooming.lab.rivals.rival import versions_of
 from zooming.lab.study.configuration import Configuration
 from zooming.lab.study.problems import AGENTS, AgentChoice, agent_named, problem_named
 from zooming.lab.study.run_command import list_names
-from zooming.testing.tools import Gears
+from zooming.testing import Gears
 
 SHOP = "zooming/Newsvendor-v0"
 

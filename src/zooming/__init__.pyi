@@ -36,7 +36,7 @@ from zooming.lab.study.study import read_study as read_study
 from zooming.lab.tune import tune as tune
 from zooming.logs.evaluate_on import evaluate_on as evaluate_on
 from zooming.logs.record import record as record
-from zooming.testing.harness import check_agent as check_agent
+from zooming.testing import check_agent as check_agent
 
 # The names above are `zooming.__all__`. Those below are found as `zooming.NAME`, too: users receive
 # them, catch them, or call the method of an agent instead. docs/api.md has both. Other types that

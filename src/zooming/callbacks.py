@@ -1,4 +1,11 @@
-"""Callbacks that save or evaluate the agent, or end the training."""
+"""Ready-made callbacks for `learn(callback=...)`: checkpoints, evaluation, stopping rules.
+
+A callback is any function `callback(agent, history)`. `history` holds the episodes of this call of
+learn() so far. Returning False ends the run. A callback with an attribute `every` is called after
+every so many episodes of the agent, and after the last episode of the run. If a callback has a
+method `check_agent(agent)`, learn() calls it first, and it may raise an error. A callback may use
+the agent's environment and save the agent without changing the run.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +24,11 @@ from zooming.validation import check_float, check_int
 if TYPE_CHECKING:
     from zooming.agents.base.agent import Agent
 
+__all__ = ["Checkpoint", "Evaluate", "StopAfter", "StopOnReturn"]
 
-def check_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path. Raise OSError if no file can be written there.
 
-    Callbacks call it when they are made, so that the error comes before the run.
-    """
+def _check_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path. Raise OSError now, not in the run, if no file can be written there."""
     writable_path(path)
     return Path(path)
 
@@ -49,13 +55,10 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], every: int = 1000) -> None:
-        self.path, self.every = check_path(path), check_int(every, "every", 1)
+        self.path, self.every = _check_path(path), check_int(every, "every", 1)
 
     def check_agent(self, agent: Agent) -> None:
-        """Raise ConfigurationError if the agent cannot be saved.
-
-        `learn` calls it before the first episode.
-        """
+        """Raise ConfigurationError if the agent cannot be saved."""
         agent.check_savable()
 
     def __call__(self, agent: Agent, history: History) -> None:
@@ -103,19 +106,14 @@ class Evaluate:
         best: str | os.PathLike[str] | None = None,
     ) -> None:
         self.env, self.every, self.exact = env, check_int(every, "every", 1), exact
-        self.episodes, self.seed = (
-            check_int(episodes, "episodes", 2),
-            check_int(seed, "seed", 0, most=None),
-        )
-        self.best = None if best is None else check_path(best)
+        self.episodes = check_int(episodes, "episodes", 2)
+        self.seed = check_int(seed, "seed", 0, most=None)
+        self.best = None if best is None else _check_path(best)
         self.n_episodes: list[int] = []
         self.evaluations: list[Evaluation] = []
 
     def check_agent(self, agent: Agent) -> None:
-        """Raise ConfigurationError if `best` is given and the agent cannot be saved.
-
-        `learn` calls it before the first episode.
-        """
+        """Raise ConfigurationError if `best` is given and the agent cannot be saved."""
         if self.best is not None:
             agent.check_savable()
 
@@ -154,9 +152,8 @@ class StopOnReturn:
         self.window, self.every = check_int(window, "window", 1), check_int(every, "every", 1)
 
     def __call__(self, agent: Agent, history: History) -> bool:
-        return len(history) < self.window or bool(
-            history.returns[-self.window :].mean() < self.least
-        )
+        latest = history.returns[-self.window :]
+        return len(latest) < self.window or bool(latest.mean() < self.least)
 
 
 class StopAfter:
@@ -178,10 +175,8 @@ class StopAfter:
     """
 
     def __init__(self, seconds: float, every: int = 100) -> None:
-        self.seconds, self.every = (
-            check_float(seconds, "seconds", 0.0, np.inf),
-            check_int(every, "every", 1),
-        )
+        self.seconds = check_float(seconds, "seconds", 0.0, np.inf)
+        self.every = check_int(every, "every", 1)
         self._began = time.monotonic()
 
     def __call__(self, agent: Agent, history: History) -> bool:

@@ -1,1 +1,0 @@
-"""The conformance test of agents: `zooming.check_agent`."""
