@@ -289,11 +289,11 @@ class Trial:
         failure, because it would take a fifth of the time.
         """
         space = self.env.action_space
-        fault = _form_fault(action, space)
-        if fault is None and not space.contains(action):
-            fault = f" gave {action}, which is not in {space}"
-        if fault is not None:
-            raise Broken(call.format(*arguments) + fault)
+        form, expected = _form(action), _form(space.sample())
+        if form != expected:
+            raise Broken(f"{call.format(*arguments)} gave {action!r}: {form}, not {expected}")
+        if not space.contains(action):
+            raise Broken(f"{call.format(*arguments)} gave {action}, which is not in {space}")
 
     def require_feasible(self, action: Any, info: dict[str, Any], call: str) -> None:
         """Raise Broken unless `info` allows `action`."""
@@ -327,28 +327,13 @@ def as_bytes(value: Any) -> bytes:
     return np.asarray(value).tobytes()
 
 
-def _form_fault(action: Any, space: Any, place: str = "") -> str | None:
-    """Return how an action differs from a sample in structure, type, shape or dtype, or None.
-
-    `place` is the index of the part of the action, for the message.
-    """
-    if isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple)):
-        parts = _parts(space)
-        is_tuple = isinstance(action, tuple) and isinstance(space, gym.spaces.Tuple)
-        given = dict(enumerate(action)) if is_tuple else action
-        if not (isinstance(given, dict) and set(given) == set(parts)):
-            name = type(space).__name__
-            return f"{place} gave {action!r}, whose parts are not the {list(parts)} of a {name}"
-        faults = (_form_fault(given[key], part, f"{place}[{key!r}]") for key, part in parts.items())
-        return next((fault for fault in faults if fault is not None), None)
-    is_number = isinstance(space, gym.spaces.Discrete)
-    if not isinstance(action, np.generic if is_number else np.ndarray):
-        return f"{place} gave {action!r}, which is no {'NumPy number' if is_number else 'array'}"
-    if action.shape != space.shape:
-        return f"{place} has the shape {action.shape}, not {space.shape}"
-    if action.dtype != space.dtype:
-        return f"{place} is {action.dtype}, not {space.dtype}"
-    return None
+def _form(value: Any) -> Any:
+    """Return structure, types and shapes of a state or an action."""
+    if isinstance(value, dict):
+        return {key: _form(part) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return [_form(part) for part in value]
+    return type(value).__name__, str(getattr(value, "dtype", "")), np.shape(value)
 
 
 def _outside(space: Any, clips: bool) -> Iterator[Any]:

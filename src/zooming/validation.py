@@ -26,64 +26,52 @@ FRAMES = ("polars", "pandas")  # libraries of data frames, the preferred first
 LARGEST_REWARD, SMALLEST_SPAN = 1e100, 1e-100
 ANY_REWARD = (-LARGEST_REWARD, LARGEST_REWARD)  # no range that `check_range` accepts
 # Options of Stable-Baselines3 and similar libraries, and what to use here instead.
-_NO_NETWORK = (
-    "nothing is batched, replayed or run on a device: every transition is learned from "
-    "at once; leave it out"
-)
-_BY_OPTIMISM = "exploration is by optimism: set its size with bonus="
-_WHOLE_EPISODES = (
-    "runs are counted in episodes: give learn(episodes=...), the number of "
-    "timesteps divided by the horizon"
-)
 HABITS = {
-    **dict.fromkeys(
-        ("total_timesteps", "timesteps", "n_timesteps", "max_timesteps"), _WHOLE_EPISODES
-    ),
-    **dict.fromkeys(("gamma", "discount"),
-        "returns are not discounted: an episode has a fixed number of steps, horizon=",
-    ),
-    **dict.fromkeys(("policy", "policy_kwargs"),
-        "the policy is the agent's own partition, not a network; leave it out",
-    ),
-    **dict.fromkeys(
-        ("learning_rate", "lr", "alpha"),
-        "no learning rate is set: a ball's is (H + 1) / (H + t) after t visits; leave it out",
-    ),
-    **dict.fromkeys(
-        ("epsilon", "eps", "ent_coef", "exploration_fraction", "exploration_initial_eps",
-         "exploration_final_eps"), _BY_OPTIMISM,
-    ),
-    **dict.fromkeys(
-        ("n_steps", "batch_size", "buffer_size", "learning_starts", "train_freq", "gradient_steps",
-         "n_epochs", "tau", "target_update_interval", "device"), _NO_NETWORK,
-    ),
-    "bonus": "this agent has no bonus to set; leave it out, or take AdaptiveQ(env, bonus=...)",
-    "step": "give state=, the step of each environment, counted from 0",
-    "verbose": "give learn(..., progress_bar=True) to see progress",
-    "log_interval": "give learn(..., callback=...), a function with an attribute `every`",
-    **dict.fromkeys(("tensorboard_log", "tb_log_name"),
-        "give learn(..., callback=...), a function that writes what you want to see",
-    ),
-    "reset_num_timesteps": "learn always goes on from where it stopped; make an agent to restart",
-    "eval_env": "give learn(..., callback=zooming.callbacks.Evaluate(every=...))",
-    "n_envs": "an agent learns on one environment; zooming.learn_many learns many seeds at once",
+    name: instead
+    for names, instead in (
+        ("total_timesteps timesteps n_timesteps max_timesteps",
+         "runs are counted in episodes: give learn(episodes=...), the number of timesteps divided "
+         "by the horizon"),
+        ("gamma discount",
+         "returns are not discounted: an episode has a fixed number of steps, horizon="),
+        ("policy policy_kwargs",
+         "the policy is the agent's own partition, not a network; leave it out"),
+        ("learning_rate lr alpha",
+         "no learning rate is set: a ball's is (H + 1) / (H + t) after t visits; leave it out"),
+        ("epsilon eps ent_coef exploration_fraction exploration_initial_eps exploration_final_eps",
+         "exploration is by optimism: set its size with bonus="),
+        ("n_steps batch_size buffer_size learning_starts train_freq gradient_steps n_epochs tau "
+         "target_update_interval device",
+         "nothing is batched, replayed or run on a device: every transition is learned from at "
+         "once; leave it out"),
+        ("bonus",
+         "this agent has no bonus to set; leave it out, or take AdaptiveQ(env, bonus=...)"),
+        ("step", "give state=, the step of each environment, counted from 0"),
+        ("verbose", "give learn(..., progress_bar=True) to see progress"),
+        ("log_interval", "give learn(..., callback=...), a function with an attribute `every`"),
+        ("tensorboard_log tb_log_name",
+         "give learn(..., callback=...), a function that writes what you want to see"),
+        ("reset_num_timesteps",
+         "learn always goes on from where it stopped; make an agent to restart"),
+        ("eval_env", "give learn(..., callback=zooming.callbacks.Evaluate(every=...))"),
+        ("n_envs",
+         "an agent learns on one environment; zooming.learn_many learns many seeds at once"),
+    )
+    for name in names.split()
 }  # fmt: skip
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_ANY, _NAMED = (
-    inspect.Parameter.VAR_KEYWORD,
-    (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY),
-)
+_ANY = inspect.Parameter.VAR_KEYWORD
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def known_options(function: Callable[P, T]) -> Callable[P, T]:
     """Decorate a method of agents so that it refuses unknown options and suggests the right one.
 
-    It is used for agents, `learn` and `predict` only, because users of other libraries give them
-    options that mean something else here (`HABITS`). Elsewhere Python's own TypeError names the
-    option, and from 3.13 on suggests the nearest one. The signature is unchanged. An `__init__`
-    with `**options` passes them on. The error names the class that was called.
+    It is used where users of other libraries give options that mean something else here
+    (`HABITS`). Elsewhere Python's own TypeError names the option. The signature is unchanged. An
+    `__init__` with `**options` passes them on. The error names the class that was called.
     """
     parameters = inspect.signature(function).parameters.values()
     own = {parameter.name for parameter in parameters if parameter.kind in _NAMED}
@@ -109,9 +97,8 @@ def refuse_unknown(label: str, names: Iterable[str], make: Callable[..., Any]) -
     known, takes_any = _options(make)
     for name in names:
         if name not in known and not takes_any:
-            is_habit = name in HABITS and (
-                hasattr(make, "predict") or make.__name__ in ("learn", "predict")
-            )
+            is_agents = hasattr(make, "predict") or make.__name__ in ("learn", "predict")
+            is_habit = is_agents and name in HABITS
             instead = f": {HABITS[name]}" if is_habit else suggest(name, known)
             raise OptionError(f"{label} has no option {name!r}{instead}")
 
@@ -134,12 +121,8 @@ def _options(make: Callable[..., Any]) -> tuple[list[str], bool]:
     """Return (option names, whether any other name is accepted too)."""
     found: list[str] = []
     for function in _in_order(make):
-        parameters = [
-            p
-            for p in inspect.signature(function).parameters.values()
-            if p.name not in ("self", "cls")
-        ]
-        found += [parameter.name for parameter in parameters if parameter.kind in _NAMED]
+        parameters = inspect.signature(function).parameters.values()
+        found += [p.name for p in parameters if p.kind in _NAMED and p.name not in ("self", "cls")]
         if not any(parameter.kind is _ANY for parameter in parameters):
             return [*dict.fromkeys(found)], False
     return [*dict.fromkeys(found)], True
@@ -161,18 +144,14 @@ def _in_order(make: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
     if owner is not make or not isinstance(owner, type):
         yield make
     if isinstance(owner, type):
-        yield from (
-            base.__dict__["__init__"]
-            for base in owner.__mro__
-            if base is not object and "__init__" in base.__dict__
-        )
+        bases = [base for base in owner.__mro__ if base is not object]
+        yield from (vars(base)["__init__"] for base in bases if "__init__" in vars(base))
 
 
 def suggest(name: str, names: Iterable[str]) -> str:
     """Return "; did you mean ...?" for the closest name, or "" if none is close."""
-    close = difflib.get_close_matches(
-        name, names, 1, 0.5 if len(name) < 4 else 0.6
-    )  # one letter of two is half
+    least = 0.5 if len(name) < 4 else 0.6  # one letter of two is half
+    close = difflib.get_close_matches(name, names, 1, least)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
@@ -189,10 +168,7 @@ def short_repr(value: Any) -> str:
 
 
 def as_float(value: Any) -> float:
-    """Return float(value).
-
-    A number too large for a float becomes infinite, which callers refuse.
-    """
+    """Return float(value). A number too large becomes infinite, which callers refuse."""
     try:
         return float(value)
     except OverflowError:
@@ -200,10 +176,7 @@ def as_float(value: Any) -> float:
 
 
 def as_floats(values: Any) -> Floats:
-    """Return a new float64 array.
-
-    Raise TypeError or ValueError if a value is not a number or too large for a float.
-    """
+    """Return a new float64 array. Raise TypeError or ValueError if a value is no float."""
     try:
         return np.array(values, np.float64, order="C")
     except OverflowError as error:
@@ -211,10 +184,7 @@ def as_floats(values: Any) -> Floats:
 
 
 def check_int(value: Any, what: str, least: int, most: int | None = LARGEST) -> int:
-    """Return the value as an int.
-
-    Raise ConfigurationError if it is not an integer from `least` to `most`.
-    """
+    """Return an int. Raise ConfigurationError if it is no integer from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise ConfigurationError(f"{what}={short_repr(value)}: give a whole number >= {least}")
     if most is not None and value > most:
@@ -225,15 +195,9 @@ def check_int(value: Any, what: str, least: int, most: int | None = LARGEST) -> 
 
 
 def check_float(value: Any, what: str, low: float, high: float) -> float:
-    """Return the value as a float.
-
-    Raise ConfigurationError if it is not a finite number from `low` to `high`.
-    """
-    number = (
-        as_float(value)
-        if isinstance(value, numbers.Real) and not isinstance(value, bool)
-        else math.nan
-    )
+    """Return a float. Raise ConfigurationError if it is no finite number from `low` to `high`."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    number = as_float(value) if is_number else math.nan
     if not (math.isfinite(number) and low <= number <= high):
         bound = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
         raise ConfigurationError(f"{what}={short_repr(value)}: give a finite number, {bound}")
@@ -241,15 +205,10 @@ def check_float(value: Any, what: str, low: float, high: float) -> float:
 
 
 def check_choice(name: str, given: str, allowed: Iterable[str]) -> str:
-    """Return `given` if it is one of the allowed choices.
-
-    Otherwise raise ConfigurationError, which lists the choices.
-    """
+    """Return `given`. Raise ConfigurationError if it is not one of the allowed choices."""
     choices = tuple(allowed)
     if given not in choices:
-        raise ConfigurationError(
-            f"{name}={given!r}: choose one of {', '.join(repr(choice) for choice in choices)}"
-        )
+        raise ConfigurationError(f"{name}={given!r}: choose one of {', '.join(map(repr, choices))}")
     return given
 
 
@@ -285,9 +244,8 @@ def clip_rounding(
     The index is None if all coordinates are inside the bounds, up to rounding. A loop over floats
     is five times as fast as NumPy for the one to three coordinates of a step.
     """
-    for i, (value, least, most) in enumerate(
-        zip(point.tolist(), low.tolist(), high.tolist(), strict=True)
-    ):
+    places = zip(point.tolist(), low.tolist(), high.tolist(), strict=True)
+    for i, (value, least, most) in enumerate(places):
         if not least <= value <= most:
             slack = BOUND_TOLERANCE * (most - least)
             if not least - slack <= value <= most + slack:
@@ -298,11 +256,7 @@ def clip_rounding(
 
 
 def count_noun(n: int, what: str) -> str:
-    """Return a count with its noun.
-
-    >>> count_noun(1, "seed"), count_noun(2000, "seed")
-    ('1 seed', '2,000 seeds')
-    """
+    """Return a count with its noun: "1 seed", "2,000 seeds"."""
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 

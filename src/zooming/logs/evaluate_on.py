@@ -354,11 +354,7 @@ def importance_weights(model: FittedModel) -> Floats:
 
 
 def effective_samples(weights: Floats) -> float:
-    """Return the smallest (sum w)^2 / (sum w^2) of all steps. The sums are over episodes.
-
-    >>> effective_samples(np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]]))
-    2.0
-    """
+    """Return the smallest (sum w)^2 / (sum w^2) of all steps. The sums are over episodes."""
     squares = (weights**2).sum(axis=0)
     sums = weights.sum(axis=0)
     return float(np.where(squares > 0, sums**2 / np.where(squares > 0, squares, 1.0), 0.0).min())
@@ -367,12 +363,7 @@ def effective_samples(weights: Floats) -> float:
 def weighted_sums(weights: Floats, gains: Floats, counts: Floats) -> Floats:
     """Return sum_h (sum_i w_ih g_ih) / (sum_i w_ih) for each column of counts.
 
-    `counts` is how often each episode was drawn. `gains` has one column, or one for each
-    column of `counts`.
-
-    >>> weights, gains = np.array([[1.0, 1.0], [1.0, 3.0]]), np.array([[2.0, 4.0], [4.0, 8.0]])
-    >>> weighted_sums(weights, gains[:, :, None], np.ones((2, 1))).tolist()  # 3 + 7
-    [10.0]
+    `counts` is how often each episode was drawn. `gains` has as many columns, or one.
     """
     total = np.einsum("ih,ic->hc", weights, counts)
     above = np.einsum("ihc,ic->hc", weights[:, :, None] * gains, counts)

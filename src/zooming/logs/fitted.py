@@ -39,20 +39,9 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Trajectories:
-    """The complete episodes of a log as arrays. Entries after the end of an episode are 0.
+    """The complete episodes of a log as arrays [n, horizon], and [n, horizon, axes] for points.
 
-    Attributes
-    ----------
-    states, actions, next_states : array [n, horizon, axes]
-        Points in the environment's units.
-    rewards : array [n, horizon]
-        Rewards.
-    has_step, is_last : array of bool [n, horizon]
-        Whether the episode has this step, and whether no reward follows it.
-    propensities : array [n, horizon] or None
-        Densities of the logged actions.
-    n_dropped, n_dropped_rows : int
-        Episodes with faults, which were left out, and their rows.
+    Points are in the environment's units. Entries after the end of an episode are 0.
     """
 
     states: Floats
@@ -60,9 +49,9 @@ class Trajectories:
     rewards: Floats
     next_states: Floats
     has_step: Mask
-    is_last: Mask
-    propensities: Floats | None
-    n_dropped: int
+    is_last: Mask  # no reward follows this step
+    propensities: Floats | None  # densities of the logged actions
+    n_dropped: int  # episodes with faults, which were left out
     n_dropped_rows: int
 
     def __len__(self) -> int:
@@ -86,27 +75,13 @@ class Trajectories:
 
 @dataclass
 class Neighbors:
-    """The nearest logged points of each of n points.
+    """The k nearest logged points of each of n points, nearest first."""
 
-    Attributes
-    ----------
-    at : array of int [n, k]
-        Indices of the neighbors' episodes, nearest first.
-    away : array [n, k, axes]
-        Neighbor minus point, in scaled axes.
-    is_supported : array of bool [n]
-        Whether there are enough logged points within the radius.
-    is_equal : array of bool [n, k]
-        Whether the categories are the same.
-    half_step : float
-        Half the distance of neighboring integers, 0 without integer axes.
-    """
-
-    at: Indices
-    away: Floats
-    is_supported: Mask
-    is_equal: Mask
-    half_step: float = 0.0
+    at: Indices  # [n, k] the neighbors' episodes
+    away: Floats  # [n, k, axes] neighbor minus point, in scaled axes
+    is_supported: Mask  # [n] there are enough logged points within the radius
+    is_equal: Mask  # [n, k] the categories are the same
+    half_step: float = 0.0  # half the distance of neighboring integers
 
     def weights(self, k: int) -> Floats:
         """Return the weights of the k nearest neighbors: (1 - (d / D)^3)^3 at the distance d.
@@ -205,28 +180,10 @@ def _fit(design: Floats, weights: Floats, targets: Floats, counts: Floats, ridge
 class FittedModel:
     """Regressions, one per step, on the logged points near the actions of a policy.
 
-    Parameters
-    ----------
-    log : Trajectories
-        The episodes.
-    policy : Agent or function
-        The policy.
-    problem : LearningProblem
-        Spaces and horizon.
-    kinds : sequence of str
-        Kinds of the axes.
-    radius : float
-        Distance, as a share of each axis, within which a logged step supports a point.
-
-    Attributes
-    ----------
-    support : float
-        Share of the policy's steps near which the log has data.
-    inside : float
-        Share of these steps at which the regression does not extrapolate.
-    effective_samples : float
-        Number of equally weighted episodes that would be as informative: the least, over the
-        steps, of 1 / (sum of squared weights) of the episodes.
+    `kinds` are those of the axes. A logged step within `radius`, a share of each axis, supports a
+    point. `support` is the share of the policy's steps near which the log has data, and `inside`
+    the share of these at which the regression does not extrapolate. `effective_samples` is the
+    least, over the steps, of 1 / (sum of squared weights) of the episodes.
     """
 
     def __init__(
@@ -292,7 +249,7 @@ class FittedModel:
     def _neighbors_of(self, step: int) -> tuple[Indices, Neighbors | None]:
         """Return the episodes whose value at a step is needed, and their neighbors.
 
-        The neighbors are None if fewer than 3 episodes have the step.
+        There are none if fewer than 3 episodes have the step.
         """
         log = self.log
         if step == 0:

@@ -8,8 +8,11 @@ drivers round in the same way. This module builds their table.
 
 from __future__ import annotations
 
+import difflib
 import math
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -17,20 +20,37 @@ import numpy as np
 
 from zooming.errors import SpaceError
 from zooming.kernels import ATOMS, bend, unbend
-from zooming.spaces.axis import (
-    Axis,
-    check_axes,
-    names_of,
-    set_bounds,
-    set_names,
-    set_order,
-    set_squash,
-    set_weights,
+from zooming.spaces.flatten import (
+    CATEGORICAL,
+    INTERVAL,
+    LARGEST_WHOLE,
+    ORDERED,
+    Node,
+    build_tree,
 )
-from zooming.spaces.flatten import CATEGORICAL, INTERVAL, Node, build_tree
-from zooming.validation import Floats
+from zooming.validation import Floats, as_float, check_float, short_repr
 
 MAX_AXES = 48  # a split has a bit mask of axes
+LONGEST_NAME = 60  # characters
+COLUMNS = ("episode", "step", "reward", "terminated", "propensity")  # of logs, besides the axes
+
+
+@dataclass
+class Axis:
+    """One axis, with its ends in the environment's units and its weight in the metric."""
+
+    path: str  # place in the spaces, such as state[0]
+    kind: str
+    low: float
+    high: float
+    single: bool = False  # float32
+    weight: float = 1.0
+    clips: bool = False  # whether values beyond the ends count as the ends
+    squash: float | None = None  # scale, if the axis is unbounded and squashed
+    name: str = ""  # the path, unless a user gives the axis a name
+
+    def __post_init__(self) -> None:
+        self.name = self.name or self.path
 
 
 class Axes:
@@ -84,7 +104,7 @@ class Axes:
         self.state_space, self.action_space = observation_space, action_space
         self.states = build_tree(observation_space, "state", "observation_space")
         self.actions = build_tree(action_space, "action", "action_space")
-        ordered = ordered if isinstance(ordered, bool) else names_of(ordered)
+        ordered = ordered if isinstance(ordered, bool) else _names_of(ordered)
         self._axes = axes_of(self.states, self.actions, ordered, names)
         self.n_state = sum(len(leaf.low) for leaf in self.states.leaves())
         self.n_action = len(self._axes) - self.n_state
@@ -97,29 +117,29 @@ class Axes:
         if len(self) > MAX_AXES:
             raise SpaceError(
                 f"{self.n_state} state and {self.n_action} action axes are too many: at most "
-                f"{MAX_AXES} axes are supported. "
-                f"Give the agent fewer features (a wrapper)."
+                f"{MAX_AXES} axes are supported. Give the agent fewer features (a wrapper)."
             )
-        set_bounds(self._axes, bounds)
-        set_squash(self._axes, squash)
+        _set_bounds(self._axes, bounds)
+        _set_squash(self._axes, squash)
         for axis in self._axes:
-            check_axes(axis)
-        set_weights(self._axes, weights)
+            _check_axis(axis)
+        _set_weights(self._axes, weights)
         self._tabulate()
         # The options that rebuild these axes, as JSON. They refer to axes by path.
         self.options: dict[str, Any] = {
-            "bounds": None
-            if bounds is None
-            else {axis.path: [axis.low, axis.high] for axis in self._axes if axis.clips},
-            "ordered": ordered
-            if isinstance(ordered, bool)
-            else [dict(zip(self.names, self.paths, strict=True)).get(one, one) for one in ordered],
-            "squash": squash
-            if isinstance(squash, bool)
-            else {axis.path: axis.squash for axis in self._axes if axis.squash is not None},
+            "bounds": None, "ordered": ordered, "squash": squash,
             "weights": None if weights is None else self.weights,
             "names": None if names is None else self.names,
-        }
+        }  # fmt: skip
+        if bounds is not None:
+            clipped = {axis.path: [axis.low, axis.high] for axis in self._axes if axis.clips}
+            self.options["bounds"] = clipped
+        if not isinstance(ordered, bool):
+            path_of = dict(zip(self.names, self.paths, strict=True))
+            self.options["ordered"] = [path_of.get(one, one) for one in ordered]
+        if not isinstance(squash, bool):
+            squashed = {one.path: one.squash for one in self._axes if one.squash is not None}
+            self.options["squash"] = squashed
 
     def __len__(self) -> int:
         return len(self._axes)
@@ -168,9 +188,8 @@ class Axes:
         On squashed axes these are 0 and 1, as in `flat_action`.
         """
         squashed = np.array([bool(axis.squash) for axis in self._axes[self.n_state :]])
-        return np.where(squashed, 0.0, self.low[self.n_state :]), np.where(
-            squashed, 1.0, self.high[self.n_state :]
-        )
+        low, high = self.low[self.n_state :], self.high[self.n_state :]
+        return np.where(squashed, 0.0, low), np.where(squashed, 1.0, high)
 
     @property
     def are_intervals(self) -> list[bool]:
@@ -228,23 +247,14 @@ class Axes:
 
         `ends` holds the exact upper bounds. LOW + WIDTH may differ from them by rounding.
         """
-        largest = (
-            max((axis.weight for axis in self._axes if axis.kind != CATEGORICAL), default=0.0)
-            or 1.0
-        )
+        weights = [axis.weight for axis in self._axes if axis.kind != CATEGORICAL]
+        largest = max(weights, default=0.0) or 1.0
         rows, ends = [], []
         for axis in self._axes:
             weight = axis.weight / largest  # d_max = 1: only ratios of weights matter
             if axis.kind != INTERVAL:
-                rows.append(
-                    (
-                        axis.low - 0.5,
-                        axis.high - axis.low + 1,
-                        weight,
-                        axis.high - axis.low + 1,
-                        0.0,
-                    )
-                )
+                n_values = axis.high - axis.low + 1
+                rows.append((axis.low - 0.5, n_values, weight, n_values, 0.0))
                 ends.append(axis.high + 0.5)
             elif axis.squash:
                 rows.append((0.0, 1.0, weight, 0.0, 0.0))
@@ -260,12 +270,9 @@ class Axes:
         self._bends = np.array([_bend(axis) for axis in self._axes])
         # Float64 vectors go to the kernels unchanged. Others are converted first, because a
         # refused call costs 0.3 ms.
-        self.has_plain_states = _is_plain(self.state_space) and all(
-            i >= self.n_state for i in self._bent
-        )
-        self.has_plain_actions = _is_plain(self.action_space) and all(
-            i < self.n_state for i in self._bent
-        )
+        n, bent = self.n_state, self._bent
+        self.has_plain_states = _is_plain(self.state_space) and all(i >= n for i in bent)
+        self.has_plain_actions = _is_plain(self.action_space) and all(i < n for i in bent)
 
 
 def axes_of(
@@ -278,8 +285,8 @@ def axes_of(
         for leaf in node.leaves()
         for path, low, high in zip(leaf.names, leaf.low.tolist(), leaf.high.tolist(), strict=True)
     ]
-    set_names(axes, names)
-    set_order(axes, ordered if isinstance(ordered, bool) else names_of(ordered))
+    _set_names(axes, names)
+    _set_order(axes, ordered)
     return axes
 
 
@@ -293,3 +300,205 @@ def _bend(axis: Axis) -> tuple[float, float, float, float]:
     if axis.squash or axis.clips:
         return axis.squash or 0.0, axis.low, axis.high, largest
     return 0.0, -math.inf, math.inf, largest
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+def _find(axes: list[Axis], name: Any, option: str) -> list[Axis]:
+    """Return the axes that a name or a path stands for: one axis, or all axes of a space.
+
+    `option` is the name of the argument in error messages.
+    """
+    part = f"{name}["
+    found = [one for one in axes if name in (one.name, one.path) or one.path.startswith(part)]
+    if not found:
+        close = difflib.get_close_matches(str(name), [axis.name for axis in axes], 1, 0.5)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise SpaceError(
+            f"{option}: no axis is named {name!r}; {hint}the axes are {_join_names(axes)}"
+        )
+    return found
+
+
+def _pairs(
+    axes: list[Axis], given: Any, option: str, form: str, hint: str = ""
+) -> list[tuple[Axis, Any]]:
+    """Return (axis, value) for {axis: value}, or for one value per axis. `form` says this."""
+    if isinstance(given, Mapping):
+        return [(axis, one) for name, one in given.items() for axis in _find(axes, name, option)]
+    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else []
+    if len(listed) != len(axes):
+        raise SpaceError(
+            f"{option}={short_repr(given)}: give {form} for each of {_join_names(axes)}{hint}"
+        )
+    return list(zip(axes, listed, strict=True))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+def _set_names(axes: list[Axis], names: Mapping[str, str] | Iterable[str] | None) -> None:
+    """Name axes. Raise SpaceError unless all names are different and none is another's path."""
+    if names is None:
+        return
+    if isinstance(names, Mapping):
+        for path in names:
+            found = _find(axes, path, "names")
+            if len(found) > 1:
+                raise SpaceError(f"names: {path!r} is several axes; name {_join_names(found)}")
+    hint = ". (names={} ignores those of env.metadata.)"
+    for axis, name in _pairs(axes, names, "names", "{axis: name}, or one name", hint):
+        if not (isinstance(name, str) and name.strip() and name.isprintable()):
+            raise SpaceError(f"names: {axis.path} cannot be named {short_repr(name)}; give a text")
+        if len(name) > LONGEST_NAME:
+            raise SpaceError(
+                f"names: {short_repr(name)} has {len(name)} characters; at most {LONGEST_NAME} "
+                "are shown"
+            )
+        means_others = name != axis.path and re.match(r"(state|action)(\[|$)", name)
+        if means_others or name.casefold() in COLUMNS:
+            others = "other axes" if means_others else "another column of a log"
+            raise SpaceError(
+                f"names: {axis.path} cannot be named {name!r}, which means {others}; "
+                f"take another word"
+            )
+        axis.name = name
+    seen: dict[str, Axis] = {}
+    for axis in axes:
+        other = seen.setdefault(axis.name.casefold(), axis)
+        if other is not axis:
+            raise SpaceError(
+                f"names: {other.path} is named {other.name!r} and {axis.path} {axis.name!r}; give "
+                "each axis a name of its own (upper and lower case count as equal)"
+            )
+
+
+def _set_order(axes: list[Axis], ordered: bool | Iterable[str]) -> None:
+    """Make the named discrete axes ordered. True means all of them."""
+    if isinstance(ordered, bool):
+        chosen = [axis for axis in axes if ordered and axis.kind == CATEGORICAL]
+    else:
+        chosen = [axis for name in _names_of(ordered) for axis in _find(axes, name, "ordered")]
+    for axis in chosen:
+        if axis.kind == INTERVAL:
+            raise SpaceError(
+                f"ordered: {axis.name} is an interval; only discrete axes can be made ordered"
+            )
+        axis.kind = ORDERED
+
+
+def _set_bounds(axes: list[Axis], bounds: Mapping[str, Any] | None) -> None:
+    """Set the ends of axes. They must lie within the space, and values beyond them are clipped."""
+    if bounds is not None and not isinstance(bounds, Mapping):
+        raise SpaceError(
+            f"bounds={bounds!r}: give {{axis: (low, high)}}, for example "
+            '{"state[1]": (-3.0, 3.0)}'
+        )
+    for name, pair in (bounds or {}).items():
+        try:
+            low, high = (as_float(end) for end in pair)
+        except (TypeError, ValueError) as error:
+            raise SpaceError(
+                f"bounds of {name}: {short_repr(pair)} is not a pair (low, high)"
+            ) from error
+        for axis in _find(axes, name, "bounds"):
+            is_finite = math.isfinite(low) and math.isfinite(high)
+            fault = None
+            if axis.kind == CATEGORICAL:
+                fault = f"categories have no bounds; make it ordered=[{axis.name!r}]"
+            elif not (is_finite and axis.low <= low <= high <= axis.high):
+                inside = f"[{axis.low}, {axis.high}]"
+                fault = f"({low}, {high}) must be finite and lie within {inside}"
+            elif axis.kind == ORDERED and not (low.is_integer() and high.is_integer()):
+                fault = f"({low}, {high}) must be whole numbers"
+            if fault is not None:
+                raise SpaceError(f"bounds of {axis.name}: {fault}")
+            axis.low, axis.high, axis.clips = low, high, True
+
+
+def _set_squash(axes: list[Axis], squash: bool | float | Mapping[str, float]) -> None:
+    """Set the scale by which unbounded axes are squashed."""
+    unbounded = [one for one in axes if not (math.isfinite(one.low) and math.isfinite(one.high))]
+    if isinstance(squash, Mapping):
+        scales = [(axis, s) for name, s in squash.items() for axis in _find(axes, name, "squash")]
+    elif isinstance(squash, bool):
+        scales = [(axis, 1.0) for axis in unbounded if squash]
+    else:
+        scale = check_float(squash, "squash", 0.0, math.inf)
+        scales = [(axis, scale) for axis in unbounded]
+    for axis, scale in scales:
+        if axis not in unbounded or axis.kind != INTERVAL:
+            raise SpaceError(
+                f"squash: {axis.name} runs from {axis.low} to {axis.high}; only an unbounded "
+                "axis can be squashed"
+            )
+        if not (_is_number(scale) and 0 < as_float(scale) < math.inf):
+            raise SpaceError(
+                f"squash of {axis.name}: {short_repr(scale)} is not a scale; give a positive "
+                "number, about the size of usual values"
+            )
+        axis.squash = as_float(scale)
+
+
+def _set_weights(axes: list[Axis], weights: Mapping[str, float] | Iterable[float] | None) -> None:
+    """Set the weights of axes in the metric."""
+    if weights is None:
+        return
+    for axis, weight in _pairs(axes, weights, "weights", "{axis: weight}, or one number"):
+        if not (_is_number(weight) and 0 <= as_float(weight) < math.inf):
+            raise SpaceError(
+                f"weight of {axis.name}: {short_repr(weight)} is not a finite number >= 0 (0: "
+                "the axis does not matter)"
+            )
+        axis.weight = float(weight)
+    if not any(axis.weight > 0 for axis in axes):
+        raise SpaceError(
+            "weights: every axis has weight 0; give at least one axis a positive weight"
+        )
+
+
+def _check_axis(axis: Axis) -> None:
+    """Raise SpaceError with advice if an axis cannot be mapped to the unit interval."""
+    low, high = axis.low, axis.high
+    if axis.squash:
+        return
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise SpaceError(
+            f"unbounded: axis {axis.name} runs from {low} to {high}. Give the agent its usual "
+            f"range, bounds={{{axis.name!r}: (low, high)}} (values beyond count as the ends), or "
+            "squash=True"
+        )
+    if axis.kind != INTERVAL:
+        if max(-low, high) >= LARGEST_WHOLE:
+            raise SpaceError(
+                f"axis {axis.name} runs from {low:g} to {high:g}: whole numbers of this size "
+                "are not exact as floats. Give the agent its usual range, "
+                f"bounds={{{axis.name!r}: (low, high)}}, or numbers below 2^52 (a wrapper)"
+            )
+        return
+    if not low < high:
+        raise SpaceError(
+            f"axis {axis.name} runs from {low} to {high}: it has no width. Drop it from the space "
+            "(a wrapper)."
+        )
+    width = high - low
+    if not (math.isfinite(width) and math.isfinite(1.0 / width)):
+        raise SpaceError(
+            f"axis {axis.name} runs from {low} to {high}: its width is beyond floating point. "
+            "Rescale the axis."
+        )
+
+
+def _join_names(axes: list[Axis]) -> str:
+    return ", ".join(axis.name for axis in axes)
+
+
+def _names_of(names: Any) -> list[str]:
+    """Return the axis names in `ordered`, one name or several, as a list."""
+    if isinstance(names, str):
+        return [names]
+    if not isinstance(names, Iterable):
+        raise SpaceError(f"ordered={names!r}: give True or the names of axes")
+    return list(names)

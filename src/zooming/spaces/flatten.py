@@ -6,6 +6,7 @@ shape.
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -110,35 +111,24 @@ class Leaf:
             k, i = bad[0]
             raise TransitionError(
                 f"{self.names[i]} = {found[k, i]} is not a whole number from {self.low[i]:g} to "
-                f"{self.high[i]:g}; "
-                f"check the environment's space"
+                f"{self.high[i]:g}; check the environment's space"
             )
 
     def describe(self) -> dict[str, Any]:
         """Return the space as JSON values."""
         space, kind = self.space, type(self.space).__name__
+        if isinstance(space, gym.spaces.MultiBinary):
+            n = space.n
+            is_number = isinstance(n, (int, np.integer))
+            return {"kind": kind, "n": int(n) if is_number else [int(size) for size in n]}
         if isinstance(space, gym.spaces.Box):
-            return {
-                "kind": kind,
-                "low": space.low.tolist(),
-                "high": space.high.tolist(),
-                "dtype": str(space.dtype),
-            }
-        if isinstance(space, gym.spaces.Discrete):
-            return {
-                "kind": kind,
-                "n": int(space.n),
-                "start": int(space.start),
-                "dtype": str(self.dtype),
-            }
-        if isinstance(space, gym.spaces.MultiDiscrete):
+            sizes = {"low": space.low.tolist(), "high": space.high.tolist()}
+        elif isinstance(space, gym.spaces.Discrete):
+            sizes = {"n": int(space.n), "start": int(space.start)}
+        else:
+            assert isinstance(space, gym.spaces.MultiDiscrete)
             sizes = {"nvec": space.nvec.tolist(), "start": np.asarray(space.start).tolist()}
-            return {"kind": kind, **sizes, "dtype": str(self.dtype)}
-        n = space.n if isinstance(space, gym.spaces.MultiBinary) else self.shape
-        return {
-            "kind": kind,
-            "n": int(n) if isinstance(n, (int, np.integer)) else [int(size) for size in n],
-        }
+        return {"kind": kind, **sizes, "dtype": str(self.dtype)}
 
 
 @dataclass(frozen=True)
@@ -211,65 +201,37 @@ def build_tree(space: gym.Space[Any], name: str, where: str, first: int = 0) -> 
     Raise SpaceError if a space is not supported.
     """
     if isinstance(space, (gym.spaces.Tuple, gym.spaces.Dict)):
-        items = (
-            space.spaces.items() if isinstance(space, gym.spaces.Dict) else enumerate(space.spaces)
-        )
+        is_dict = isinstance(space, gym.spaces.Dict)
+        items: Any = space.spaces.items() if is_dict else enumerate(space.spaces)
         parts: dict[Any, Node] = {}
         before = first
         for key, part in items:
             parts[key] = build_tree(part, f"{name}{_index(key)}", f"{where}{_index(key)}", first)
             first += sum(len(leaf.low) for leaf in parts[key].leaves())
         return Branch(name, space, parts, first - before)
+    dtype, shape, kind = np.dtype(space.dtype), space.shape or (), CATEGORICAL
     if isinstance(space, gym.spaces.Box):
-        dtype = np.dtype(space.dtype)
         if dtype not in (np.float32, np.float64) and dtype.kind not in "iu":
             raise SpaceError(
                 f"{where} is a Box of {dtype}; boxes of float32, float64 and integers are "
                 "supported. Wrap the environment."
             )
         low, high = space.low.astype(np.float64).ravel(), space.high.astype(np.float64).ravel()
-        return Leaf(
-            name,
-            space,
-            first,
-            low,
-            high,
-            INTERVAL if dtype.kind == "f" else ORDERED,
-            dtype,
-            space.shape,
-        )
-    if isinstance(space, gym.spaces.Discrete):
+        kind = INTERVAL if dtype.kind == "f" else ORDERED
+    elif isinstance(space, gym.spaces.Discrete):
         low = np.array([float(space.start)])
-        return Leaf(
-            name,
-            space,
-            first,
-            low,
-            low + float(space.n) - 1,
-            CATEGORICAL,
-            np.dtype(space.dtype),
-            (),
-        )
-    if isinstance(space, gym.spaces.MultiDiscrete):
+        high = low + float(space.n) - 1
+    elif isinstance(space, gym.spaces.MultiDiscrete):
         low = np.asarray(space.start, np.float64).ravel()
         high = low + space.nvec.astype(np.float64).ravel() - 1
-        return Leaf(name, space, first, low, high, CATEGORICAL, np.dtype(space.dtype), space.shape)
-    if isinstance(space, gym.spaces.MultiBinary):
-        n = int(np.prod(space.shape))
-        return Leaf(
-            name,
-            space,
-            first,
-            np.zeros(n),
-            np.ones(n),
-            CATEGORICAL,
-            np.dtype(space.dtype),
-            space.shape,
+    elif isinstance(space, gym.spaces.MultiBinary):
+        low, high = np.zeros(math.prod(shape)), np.ones(math.prod(shape))
+    else:
+        raise SpaceError(
+            f"{where} is {type(space).__name__}; supported are {SUPPORTED}. Wrap the environment "
+            "so that it is one of these."
         )
-    raise SpaceError(
-        f"{where} is {type(space).__name__}; supported are {SUPPORTED}. Wrap the environment so "
-        "that it is one of these."
-    )
+    return Leaf(name, space, first, low, high, kind, dtype, shape)
 
 
 def as_numbers(values: Any, what: str) -> Floats:

@@ -74,12 +74,8 @@ def split_info(info: Any, n: int, is_batch: bool) -> list[Mapping[str, Any] | No
     if info is None:
         return [None] * n
     if isinstance(info, Mapping):
-        return [
-            _row_of(
-                {key: info[key] for key in info if key.lstrip("_") in (MASK, LEAST, MOST)}, k, n
-            )
-            for k in range(n)
-        ]
+        wanted = {key: info[key] for key in info if key.lstrip("_") in (MASK, LEAST, MOST)}
+        return [_row_of(wanted, k, n) for k in range(n)]
     infos = list(info)
     if len(infos) != n:
         raise ConfigurationError(
@@ -138,21 +134,12 @@ def feasible(axes: Axes, info: Mapping[str, Any], where: str) -> Feasible:
 
 
 def _read_one_mask(axes: Axes, info: Mapping[str, Any]) -> Feasible | None:
-    """Return the actions that a valid mask of a Discrete action allows: a fast path of `feasible`.
-
-    Return None if the fast path does not apply.
-    """
+    """Return what a valid mask of a Discrete action allows, fast, or None for anything else."""
     if not isinstance(axes.action_space, gym.spaces.Discrete) or LEAST in info or MOST in info:
         return None
     mask, n = info[MASK], int(axes.action_space.n)
-    if (
-        not isinstance(mask, np.ndarray)
-        or mask.shape != (n,)
-        or mask.dtype.kind not in "biu"
-        or n > _MOST_VALUES
-    ):
-        return None
-    if axes.table[-1, ATOMS] != n:  # bounds= excludes some values
+    is_array = isinstance(mask, np.ndarray) and mask.shape == (n,) and mask.dtype.kind in "biu"
+    if not is_array or n > _MOST_VALUES or axes.table[-1, ATOMS] != n:  # bounds= excludes values
         return None
     allowed = np.empty((1, FIRST_VALUE + n))
     allowed[0, FIRST_VALUE:] = mask
@@ -174,8 +161,7 @@ def _narrow(
         if not len(found):
             raise TransitionError(
                 f"{where}: no value of {axis.name} is feasible; an environment must leave at "
-                "least one action "
-                f"from {axis.low:g} to {axis.high:g}"
+                f"least one action from {axis.low:g} to {axis.high:g}"
             )
         low[i], high[i] = values[found[0]], values[found[-1]]
         row[:2] = (found[[0, -1]] + 0.5) / n_values
@@ -195,10 +181,7 @@ def _narrow(
 
 
 def _inner_single(end: float, direction: float) -> float:
-    """Round an end to the nearest float32 on its feasible side.
-
-    `direction` is the infinity towards which the feasible side lies.
-    """
+    """Round an end to the nearest float32 on its feasible side, towards `direction`."""
     single = np.float32(end)
     is_outside = float(single) < end if direction > 0 else float(single) > end
     return float(np.nextafter(single, np.float32(direction)) if is_outside else single)
@@ -223,11 +206,8 @@ def _read_mask(axes: Axes, node: Leaf | Branch, mask: Any, allowed: Floats, what
         masks = [[entry != 1, entry != 0] for entry in entries]
     else:
         sizes = (node.high - node.low + 1).astype(int).tolist()
-        masks = (
-            [mask]
-            if isinstance(node.space, gym.spaces.Discrete)
-            else _per_component(mask, sizes, what)
-        )
+        is_one = isinstance(node.space, gym.spaces.Discrete)
+        masks = [mask] if is_one else _per_component(mask, sizes, what)
         for one, size in zip(masks, sizes, strict=True):
             entries = as_numbers(one, what)
             if entries.shape != (size,) or not np.isin(entries, (0, 1)).all():
@@ -253,9 +233,8 @@ def _per_component(mask: Any, sizes: list[int], what: str) -> list[Any]:
 
 def _flattened(mask: Any) -> list[Any]:
     """Return the masks of the components of a MultiDiscrete as a flat list."""
-    if isinstance(mask, (tuple, list)) and any(
-        isinstance(part, (tuple, list, np.ndarray)) for part in mask
-    ):
+    nested = (tuple, list, np.ndarray)
+    if isinstance(mask, (tuple, list)) and any(isinstance(part, nested) for part in mask):
         return [one for part in mask for one in _flattened(part)]
     return [mask]
 

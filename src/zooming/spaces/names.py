@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from zooming.spaces.axis import COLUMNS
+from zooming.spaces.axes import COLUMNS
 
 LONGEST = 100  # characters of a name; more are cut
 

@@ -54,6 +54,14 @@ def to_bytes(agent: Agent) -> bytes:
         generator_at(agent.run.env_generator)
     values, arrays = agent._state()
     fixed = {} if registry.is_own(type(agent)) else agent._fixed_options()
+    env = agent.run.stored_env
+    if agent.env is not None:
+        env = {
+            "name": agent.env_name,
+            "make": env_recipe(agent.env),
+            "records": records_hash(agent.env),
+            "generator": agent.run.env_generator,
+        }
     header = {
         "zooming": __version__,
         "agent": type(agent).__name__,
@@ -67,14 +75,7 @@ def to_bytes(agent: Agent) -> bytes:
         **({"n_begun": agent.run.n_begun} if agent.run.n_begun else {}),
         "axes": agent.axes.describe(),
         "spaces": {"state": agent.axes.states.describe(), "action": agent.axes.actions.describe()},
-        "env": {
-            "name": agent.env_name,
-            "make": env_recipe(agent.env),
-            "records": records_hash(agent.env),
-            "generator": agent.run.env_generator,
-        }
-        if agent.env is not None
-        else agent.run.stored_env,
+        "env": env,
     }
     return files.pack_container(header, arrays)
 
@@ -160,16 +161,7 @@ def _from_parts(
             agent = _build_agent(path, env, header, arrays, mine)
     except CheckpointError:
         raise
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        IndexError,
-        ArithmeticError,
-        RecursionError,
-        MemoryError,
-    ) as error:
+    except files.WRONG_CONTENT as error:
         raise CheckpointError(
             f"{path}: the content is not what a saved agent holds ({error})"
         ) from error
@@ -198,8 +190,8 @@ def _build_agent(
     if kind is None:
         raise CheckpointError(
             f"{path} holds {short_repr(name)}, which is not one of zooming's agents "
-            f"({', '.join(registry.HOMES)}); "
-            "if the class is yours, call its own load, for example Mine.load(path)"
+            f"({', '.join(registry.HOMES)}); if the class is yours, call its own load, for example "
+            "Mine.load(path)"
         )
     fixed = header.get("fixed_options", {})
     options = {**fixed, **header["options"]}

@@ -31,8 +31,12 @@ _PREFIX = struct.Struct("<8sIQ")
 _DIGEST = 32
 _KINDS = (
     (stat.S_ISDIR, "a folder"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"), (bool, "something else"),
+    (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"), (bool, "something else"),
+)  # fmt: skip
+# What code that reads a header raises if its content is not what a saved file holds.
+WRONG_CONTENT = (
+    ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError,
+    MemoryError,
 )  # fmt: skip
 
 
@@ -71,9 +75,7 @@ def writable_path(path: str | os.PathLike[str]) -> Path:
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file atomically (temporary file, sync, rename). Readers never see a partial file."""
     target = writable_path(path)
-    handle, temporary = tempfile.mkstemp(
-        prefix=f".{target.name}.", suffix=".part", dir=target.parent
-    )
+    handle, temporary = tempfile.mkstemp(".part", f".{target.name}.", target.parent)
     try:
         # mkstemp makes private files; use the permissions of any new file instead.
         umask = os.umask(0)
@@ -106,11 +108,8 @@ def pack_container(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> b
     stored = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     described = {name: [_descr(array.dtype), list(array.shape)] for name, array in stored.items()}
     text = json.dumps({**header, "arrays": described}).encode()
-    body = (
-        _PREFIX.pack(MAGIC, VERSION, len(text))
-        + text
-        + b"".join(array.tobytes() for array in stored.values())
-    )
+    parts = [_PREFIX.pack(MAGIC, VERSION, len(text)), text]
+    body = b"".join(parts + [array.tobytes() for array in stored.values()])
     return body + hashlib.sha256(body).digest()
 
 
@@ -149,26 +148,20 @@ def unpack_container(content: bytes, path: Any) -> tuple[dict[str, Any], dict[st
         offset = _PREFIX.size + length
         arrays = {}
         for name, (descr, shape) in header.pop("arrays").items():
-            dtype = _dtype(descr)
+            dtype: np.dtype[Any] = np.dtype(descr)
+            if dtype.hasobject:
+                raise ValueError("an array of Python objects")
             if not all(type(length) is int and length >= 0 for length in shape):
                 raise ValueError(f"array {name} has the shape {shape}")
             size = math.prod(shape) * dtype.itemsize
             if offset + size > len(body):
                 raise ValueError(f"array {name} is longer than the file")
-            arrays[name] = np.frombuffer(bytearray(body[offset : offset + size]), dtype).reshape(
-                shape
-            )
+            content = bytearray(body[offset : offset + size])
+            arrays[name] = np.frombuffer(content, dtype).reshape(shape)
             offset += size
         if offset != len(body):
             raise ValueError(f"{len(body) - offset} bytes too many")
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:
+    except WRONG_CONTENT as error:
         raise CheckpointError(
             f"{path}: the content is not what a zooming file holds ({error})"
         ) from error
@@ -178,14 +171,6 @@ def unpack_container(content: bytes, path: Any) -> tuple[dict[str, Any], dict[st
 def _descr(dtype: np.dtype[Any]) -> Any:
     if dtype.fields is None:
         return dtype.str
-    fields = dtype.fields
-    names = list(fields)
-    formats, offsets = [fields[name][0].str for name in names], [fields[name][1] for name in names]
+    names, fields = list(dtype.fields), list(dtype.fields.values())
+    formats, offsets = [field[0].str for field in fields], [field[1] for field in fields]
     return {"names": names, "formats": formats, "offsets": offsets, "itemsize": dtype.itemsize}
-
-
-def _dtype(descr: Any) -> np.dtype[Any]:
-    dtype: np.dtype[Any] = np.dtype(descr)
-    if dtype.hasobject:
-        raise ValueError("an array of Python objects")
-    return dtype

@@ -10,7 +10,6 @@ import gymnasium as gym
 import numpy as np
 
 from zooming.errors import CheckpointError, ConfigurationError
-from zooming.spaces.flatten import Leaf
 
 if TYPE_CHECKING:
     from zooming.agents.base.agent import Agent
@@ -27,31 +26,21 @@ def space_of(stored: dict[str, Any]) -> gym.Space[Any]:
         return gym.spaces.Dict([(key, space_of(part)) for key, part in stored["parts"]])
     if kind == "Tuple":
         return gym.spaces.Tuple([space_of(part) for _, part in stored["parts"]])
-    if kind == "Box":
-        dtype = np.dtype(stored["dtype"])
-        return gym.spaces.Box(
-            np.array(stored["low"], dtype), np.array(stored["high"], dtype), dtype=dtype.type
-        )
-    if kind == "Discrete":
-        return gym.spaces.Discrete(
-            stored["n"], start=stored["start"], dtype=np.dtype(stored["dtype"]).type
-        )
-    if kind == "MultiDiscrete":
-        dtype = np.dtype(stored["dtype"])
-        return gym.spaces.MultiDiscrete(
-            np.array(stored["nvec"], dtype),
-            dtype=dtype.type,
-            start=np.array(stored["start"], dtype),
-        )
+    if kind in ("Box", "Discrete", "MultiDiscrete"):
+        dtype: Any = np.dtype(stored["dtype"]).type
+        if kind == "Discrete":
+            return gym.spaces.Discrete(stored["n"], start=stored["start"], dtype=dtype)
+        if kind == "Box":
+            low, high = np.array(stored["low"], dtype), np.array(stored["high"], dtype)
+            return gym.spaces.Box(low, high, dtype=dtype)
+        n_values, start = np.array(stored["nvec"], dtype), np.array(stored["start"], dtype)
+        return gym.spaces.MultiDiscrete(n_values, dtype=dtype, start=start)
     if kind == "MultiBinary":
         n_axes = math.prod(stored["n"]) if isinstance(stored["n"], list) else stored["n"]
         if n_axes > MOST_STORED:  # the only kind whose JSON is smaller than its arrays
             raise ValueError(f"MultiBinary has {n_axes} axes; agents have at most {MOST_STORED}")
         return gym.spaces.MultiBinary(stored["n"])
     raise ValueError(f"{kind} is not a kind of space")
-
-
-PARTS = ("states", "actions")  # of `Axes`
 
 
 @dataclass
@@ -80,19 +69,15 @@ def compare_env(path: Any, stored: Agent, env: Any) -> None:
             f"{path}: learned on the axes {stored.axes.paths}, but the given environment has "
             f"{given.paths}"
         )
-    leaves = [
-        (part, list(getattr(stored.axes, part).leaves()), list(getattr(given, part).leaves()))
-        for part in PARTS
-    ]
-    for part, were, are in leaves:
-        for was, now in zip(were, are, strict=True):
-            if (was.dtype, was.shape) != (now.dtype, now.shape):
-                raise CheckpointError(
-                    f"{path}: {_part_name(was, part)} was {was.dtype} of shape {was.shape} when "
-                    "the "
-                    "agent learned, "
-                    f"but is {now.dtype} of shape {now.shape} in the given environment"
-                )
+    were = [*stored.axes.states.leaves(), *stored.axes.actions.leaves()]
+    are = [*given.states.leaves(), *given.actions.leaves()]
+    for was, now in zip(were, are, strict=True):
+        if (was.dtype, was.shape) != (now.dtype, now.shape):
+            name = f"the {was.name} space" if was.name in ("state", "action") else was.name
+            raise CheckpointError(
+                f"{path}: {name} was {was.dtype} of shape {was.shape} when the agent learned, "
+                f"but is {now.dtype} of shape {now.shape} in the given environment"
+            )
     for (name, low, high, kind), (_, given_low, given_high, given_kind) in zip(
         stored.axes.describe(), given.describe(), strict=True
     ):
@@ -102,10 +87,6 @@ def compare_env(path: Any, stored: Agent, env: Any) -> None:
                 f"{path}: axis {name} was{was} [{low}, {high}] when the agent learned, "
                 f"but is{now} [{given_low}, {given_high}] in the given environment"
             )
-
-
-def _part_name(leaf: Leaf, part: str) -> str:
-    return f"the {part[:-1]} space" if leaf.name in ("state", "action") else leaf.name
 
 
 def env_recipe(env: Any) -> dict[str, Any] | None:

@@ -13,8 +13,7 @@ from zooming.agents.base import seeds
 from zooming.errors import ConfigurationError
 from zooming.kernels import LOW, WIDTH
 from zooming.lab.rivals.rival import Rival, Transition
-from zooming.spaces.axes import Axes
-from zooming.spaces.axis import Axis
+from zooming.spaces.axes import Axes, Axis
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
 from zooming.spaces.masks import Feasible, has_mask
 from zooming.validation import Floats, check_float, check_int
