@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import Boxes, knowledge, same_history
+from helpers import Boxes, assert_drivers_agree, knowledge, same_history
 from oracles import Brute, shown
 from zooming import bonuses, metrics
 from zooming.errors import CheckpointError, ConfigurationError, TransitionError
-from zooming.kernels.balls import balls
-from zooming.metrics.sides import Side
+from zooming.kernels import balls
 
 pytestmark = pytest.mark.kernels
 
@@ -82,16 +81,11 @@ def test_every_ball_agrees_with_the_reference(name, lazy):
     assert agent.n_balls == sum(len(brute.active(h)) for h in range(2))
 
 
-CASES = [(name, lazy, None) for name in PRODUCTS for lazy in (False, True)]
-CASES += [("max", False, metrics.Greedy(tries)) for tries in (2, 100)]
-
-
 @pytest.mark.plain
-@pytest.mark.parametrize(("name", "lazy", "oracle"), CASES)
-def test_lemma_domains_cover_and_centers_of_equal_radius_are_more_than_a_radius_apart(
-    name, lazy, oracle
-):
-    agent, _ = trained(name, lazy, **({"oracle": oracle} if oracle else {}))
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_lemma_domains_cover_and_centers_of_equal_radius_are_more_than_a_radius_apart(name, lazy):
+    agent, _ = trained(name, lazy)
     space, rows = agent.table.space, agent.table.rows[: agent.table.rows_in_use]
 
     def apart(one, other):
@@ -264,31 +258,6 @@ def test_a_ball_holds_what_is_within_its_radius_in_exact_arithmetic_at_any_scale
     assert n_apart > 500
 
 
-def test_a_metric_of_ones_own_is_checked_before_the_kernels_see_it():
-    class Own(metrics.Metric):
-        def __init__(self, found, grid):
-            self.found, self.grid = found, grid
-
-        def side(self, axes, first, n_axes):
-            return Side(self.found, self.grid)
-
-    good, grid = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0))), [[0, 3, 4, 1]]
-    agent = zooming.MetricQ(finite_env(4, 4), Own(good, grid), horizon=1)
-    agent.update(0, 3, 1, 0.5, 0)
-    assert agent.visits(0, 3, 1) == 1
-    with pytest.raises(ConfigurationError, match=r"a metric of your own \(Own\) cannot be saved"):
-        agent.save("somewhere.zoom")
-    for found, rows, explanation in [
-        (good, [[0, 3, 5, 1]], "5 points for a 4 by 4 matrix"),
-        (good, [[0, 3, 4]], "Own.side gave .* a row"),
-        (good, [[0, 3, np.nan, 1]], "Own.side gave .* a row"),
-        (good**2, grid, "Own breaks the triangle inequality"),
-        (good[:3], grid, "square matrix"),
-    ]:
-        with pytest.raises(ConfigurationError, match=explanation):
-            zooming.MetricQ(finite_env(4, 4), Own(found, rows), horizon=1)
-
-
 @pytest.mark.plain
 @pytest.mark.parametrize(
     "duplicate", [copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))]
@@ -406,7 +375,7 @@ def city(n=12):
 @pytest.mark.plain
 @pytest.mark.parametrize(
     "options",
-    [{}, {"lazy": True}, {"action": "uniform"}, {"oracle": metrics.Greedy(5), "max_balls": 40}],
+    [{}, {"lazy": True}, {"action": "uniform"}, {"oracle": metrics.Packing(), "max_balls": 40}],
 )
 def test_fused_and_python_drivers_agree_to_the_last_bit(options):
     env, graph, _ = city()
@@ -465,7 +434,7 @@ TINY = metrics.Matrix(RING.distances * 1e-200)
     ({"metric": "L2"}, r"give a metrics.Product"),
     ({"metric": metrics.L1()}, "L1 is for boxes, and state has categories"),
     ({"oracle": 3}, "metrics.Greedy"),
-    ({"oracle": metrics.Greedy(4), "lazy": True}, "uses no oracle"),
+    ({"oracle": metrics.Greedy(), "lazy": True}, "uses no oracle"),
     ({"split_after": 0.0}, "split_after=0.0"),
     ({"max_balls": 0}, "max_balls=0"),
     ({"ties": "last"}, "ties='last'"),
@@ -474,20 +443,12 @@ TINY = metrics.Matrix(RING.distances * 1e-200)
     ({"metric": metrics.Product(RING, TREE, scale=(1e-305, 0.0))},
      r"largest distance is 4e-305, and the radii .* rescale"),
     ({"metric": metrics.Product(TINY, TREE, scale=(1e-200, 0.0))}, "radii .* rescale"),
+    ({"metric": metrics.Pairs(9, 7, np.zeros((63, 63)))}, "every distance is 0"),
+    ({"metric": metrics.Pairs(7, 9, np.zeros((63, 63)))}, "has 7 points, but state has 9 values"),
 ])  # fmt: skip
 def test_wrong_options_are_refused(options, explanation):
     with pytest.raises(ConfigurationError, match=explanation):
         zooming.MetricQ(finite_env(9, 7), **{"metric": PRODUCTS["max"], "horizon": 2, **options})
-
-
-def test_metrics_that_cannot_be_are_refused():
-    with pytest.raises(ConfigurationError, match="no path from"):
-        metrics.Graph({0: {1: 1.0}, 1: {0: 1.0}, 2: {}})
-    with pytest.raises(ConfigurationError, match="give a number, or one per axis"):
-        metrics.L1(scale=None)
-    huge = metrics.Product(metrics.L1(), metrics.L1(), "sum", scale=(1e308, 1e308))
-    with pytest.raises(ConfigurationError, match="beyond floating point"):
-        zooming.MetricQ(gym.make("zooming/Oil-v0"), huge)
 
 
 def test_too_many_pairs_are_refused_before_they_take_memory(monkeypatch):
@@ -498,7 +459,7 @@ def test_too_many_pairs_are_refused_before_they_take_memory(monkeypatch):
 
 def test_too_fine_a_net_is_refused_before_any_distance_is_computed(monkeypatch):
     monkeypatch.setattr(
-        "zooming.kernels.balls.distances.norms",
+        "zooming.metrics.norms.norms",
         lambda *arguments: pytest.fail("distances were computed"),
     )
     for n, explanation in (
@@ -579,3 +540,172 @@ def test_a_full_table_grows_when_a_ball_is_added():
     added = table.rows[before : table.rows_in_use]
     assert added["state"].tolist() == [k % 9 for k in range(room + 1)]
     assert (added["parent"] == 0).all()
+
+
+# --- pairs that are no product, and packings ------------------------------------------------------
+
+N_X, N_A = 5, 4
+
+
+def stops():
+    return finite_env(N_X, N_A)
+
+
+def some_metric(seed=0):
+    """Whole distances of all pairs, as short as the shortest way round."""
+    found = np.random.default_rng(seed).integers(1, 30, (N_X * N_A, N_X * N_A)).astype(float)
+    found = np.minimum(found, found.T)
+    np.fill_diagonal(found, 0.0)
+    balls.shortest_paths(found)
+    return found
+
+
+class BrutePairs(Brute):
+    """The reference, asking for the distance of two pairs."""
+
+    def __init__(self, distances, space, horizon, bonus, lazy):
+        super().__init__(space, horizon, bonus, lazy)
+        self.all, self.shape = distances.reshape(N_X, N_A, N_X, N_A), (N_X, N_A)
+        self.balls = [[{**ball, "x": 0, "a": 0} for ball in at] for at in self.balls]
+        farthest = self.all.max(axis=(2, 3))
+        for at in self.balls:
+            at[0]["x"], at[0]["a"] = np.unravel_index(farthest.argmin(), farthest.shape)
+
+    def contains(self, ball, x, a):
+        return self.all[ball["x"], ball["a"], x, a] <= self.all.max() * 0.5 ** ball["depth"]
+
+    def cover(self, h, ball):
+        near = sorted(
+            np.ndindex(self.shape),
+            key=lambda pair: self.all[ball["x"], ball["a"], pair[0], pair[1]],
+        )
+        for x, a in near:
+            if self.owner(h, x, a) is ball:
+                self.add(h, ball, x, a)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("lazy", [False, True])
+def test_every_ball_of_a_metric_on_pairs_agrees_with_the_reference(lazy):
+    distances, rng = some_metric(), np.random.default_rng(1)
+    agent = zooming.MetricQ(
+        stops(), metrics.Pairs(N_X, N_A, distances), horizon=2, bonus=0.3, lazy=lazy, seed=0
+    )
+    brute = BrutePairs(distances, agent.table.space, 2, 0.3, lazy)
+    for _ in range(80):
+        h, x, a = int(rng.integers(2)), int(rng.integers(3)), int(rng.integers(2))
+        transition = h, x, a, float(rng.random()), int(rng.integers(N_X)), bool(rng.random() < 0.1)
+        agent.update(*transition)
+        brute.update(*transition)
+    for h in range(2):
+        assert shown(agent, h) == brute.active(h)
+        for x, a in np.ndindex(brute.shape):
+            assert agent.visits(h, x, a) == brute.owner(h, x, a)["n"]
+        for x in range(N_X):
+            assert agent.value(h, x) == pytest.approx(brute.value(h, x), rel=1e-12)
+            played = agent.act(h, x)  # in the best ball, as near to its center as can be
+            ball = brute.owner(h, x, played)
+            assert ball["q"] == pytest.approx(
+                max(brute.owner(h, x, a)["q"] for a in range(N_A)), rel=1e-12
+            )
+            mine = [a for a in range(N_A) if brute.owner(h, x, a) is ball]
+            assert brute.all[ball["x"], ball["a"], x, played] == min(
+                brute.all[ball["x"], ball["a"], x, a] for a in mine
+            )
+    assert agent.n_balls > 4
+    assert zooming.audit(agent).holds
+
+
+def wander(state, action, step, params, chance, next_state):
+    next_state[0] = chance[0]
+    return params[4 * int(state[0]) + int(action[0])]
+
+
+@functools.cache
+def wandering():
+    rewards = np.random.default_rng(3).random(N_X * N_A)
+    spaces = gym.spaces.Discrete(N_X), gym.spaces.Discrete(N_A)
+    return zooming.compiled_env(
+        wander, *spaces, 3, start=0, params=rewards, outcomes=(range(N_X), [1 / N_X] * N_X)
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [{"lazy": True}, {"oracle": first_uncovered}, {"oracle": metrics.Packing()}]
+)
+def test_a_product_given_by_its_pairs_is_the_same_agent(options):
+    line = metrics.Graph([(i, i + 1) for i in range(4)])
+    fork = metrics.Graph([(0, 1, 2), (0, 2, 3), (2, 3, 1)])
+    distances = (line.distances[:, None, :, None] + fork.distances[None, :, None, :]).reshape(
+        20, 20
+    )
+    both = metrics.Product(line, fork, "sum"), metrics.Pairs(N_X, N_A, distances)
+    env = wandering()
+    agents = [zooming.MetricQ(env, metric, seed=0, **options) for metric in both]
+    histories = [agent.learn(150) for agent in agents]
+    assert histories[0].returns.tobytes() == histories[1].returns.tobytes()
+    assert agents[0].n_balls > 20
+    for step in range(3):
+        assert agents[0].balls(step).owner.tolist() == agents[1].balls(step).owner.tolist()
+        assert agents[0].balls(step).q_value.tobytes() == agents[1].balls(step).q_value.tobytes()
+
+
+@pytest.mark.parametrize("options", [
+    {},
+    {"lazy": True},
+    {"oracle": metrics.Packing()},
+    {"action": "uniform"},
+])  # fmt: skip
+def test_both_drivers_and_files_agree_on_pairs(options, tmp_path):
+    env, names = wandering(), [("line", k) for k in range(N_X)]
+    pairs = metrics.Pairs(names, "abcd", some_metric().reshape(N_X, N_A, N_X, N_A))
+    fused = assert_drivers_agree(lambda: zooming.MetricQ(env, pairs, seed=2, **options), 100).agent
+    fused.save(tmp_path / "pairs.zoom")
+    again = zooming.load(tmp_path / "pairs.zoom", env)
+    assert knowledge(again) == knowledge(fused)
+    assert (again.metric.states, again.metric.actions) == (names, list("abcd"))
+    assert repr(again.oracle) == repr(fused.oracle)
+    assert again.learn(50).returns.tobytes() == fused.learn(50).returns.tobytes()
+    assert zooming.audit(again).holds
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("damage", "explanation"), [
+    ({"pair_distances": None}, "Pairs: the distances have the shape"),
+    ({"pair_distances": -some_metric()}, "distances must not be negative"),
+    ({"pair_distances": some_metric()[1:, 1:]}, "20 points for a 19 by 19 matrix"),
+    ({"states": 10**12}, "too many"),
+    ({"oracle": 5}, r"its oracle is Greedy\(5\), which .* is no longer offered"),
+])  # fmt: skip
+def test_a_file_with_other_pairs_is_refused(damage, explanation):
+    agent = zooming.MetricQ(stops(), metrics.Pairs(N_X, N_A, some_metric()), horizon=1, seed=0)
+    options, (_, arrays) = agent._options(), agent._state()
+    for name, value in damage.items():
+        part = {"pair_distances": arrays, "states": options["metric"], "oracle": options}[name]
+        part[name] = value
+    with pytest.raises(ValueError, match=explanation):
+        zooming.MetricQ._from_options(stops(), options, arrays)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("seed", range(3))
+def test_lemma_a_packing_is_separated_and_its_balls_cover_the_set(seed):
+    rng, distances = np.random.default_rng(seed), some_metric(seed)
+    space = zooming.MetricQ(stops(), metrics.Pairs(N_X, N_A, distances), horizon=1).table.space
+    for radius in (0.0, 1.0, 3.0, distances.max()):
+        points = rng.random((N_X, N_A)) < 0.7
+        found = [x * N_A + a for x, a in metrics.packing(points, radius, space)]
+        assert all(points.ravel()[pair] for pair in found)
+        assert all(
+            distances[one, other] > radius for one, other in itertools.combinations(found, 2)
+        )
+        assert (distances[found][:, points.ravel()].min(axis=0) <= radius).all()
+    assert metrics.packing(np.zeros((N_X, N_A), bool), 1.0, space) == []
+
+
+@pytest.mark.plain
+def test_a_packing_stops_at_max_balls():
+    pairs = metrics.Pairs(N_X, N_A, some_metric())
+    few = zooming.MetricQ(stops(), pairs, horizon=1, oracle=metrics.Packing(), max_balls=3)
+    few.update(0, 2, 1, 0.5, 2)
+    assert few.n_balls == 3

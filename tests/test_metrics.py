@@ -12,7 +12,7 @@ import pytest
 from helpers import box
 from zooming import metrics
 from zooming.errors import ConfigurationError, ZoomingError
-from zooming.metrics.axioms import check_metric
+from zooming.metrics.finite import check_metric
 from zooming.metrics.space import Space
 from zooming.spaces.axes import Axes
 
@@ -48,11 +48,6 @@ def random_edges(n, seed):
 def test_a_graph_has_the_lengths_of_its_shortest_paths(seed):
     edges = random_edges(12, seed)
     assert metrics.Graph(edges).distances.tolist() == shortest(edges, 12)
-    adjacency = {node: {} for node in range(12)}
-    for one, other, length in edges:
-        length = min(length, adjacency[one].get(other, math.inf))
-        adjacency[one][other] = adjacency[other][one] = length
-    assert metrics.Graph(adjacency).distances.tolist() == shortest(edges, 12)
 
 
 @pytest.mark.parametrize(
@@ -121,27 +116,18 @@ def bent(i, j, value, both=True):
 
 
 @pytest.mark.parametrize(("distances", "explanation"), [
-    (bent(1, 4, 2.5, both=False), r"not symmetric: d\(1, 4\) = 2.5, but d\(4, 1\) = 3"),
+    (bent(1, 4, 2.5, both=False), r"not symmetric: d\(1, 4\) = 2.5, d\(4, 1\) = 3"),
     (bent(1, 4, 3.5),
      r"triangle inequality: d\(1, 4\) = 3.5, but d\(1, 2\) \+ d\(2, 4\) = 1 \+ 2 = 3"),
-    (bent(0, 5, np.nan), r"d\(0, 5\) = nan; distances must be finite"),
-    (bent(2, 3, -1.0), r"d\(2, 3\) = -1; distances must not be negative"),
-    (bent(2, 2, 0.5), r"d\(2, 2\) = 0.5; the distance of a point from itself must be 0"),
+    (bent(0, 5, np.nan), r"distances must be finite: d\(0, 5\) = nan"),
+    (bent(2, 3, -1.0), r"must not be negative: d\(2, 3\) = -1"),
+    (bent(2, 2, 0.5), r"from itself must be 0: d\(2, 2\) = 0.5"),
     (np.zeros((2, 3)), r"shape \(2, 3\); give a square matrix"),
     ([["near", "far"]], "must hold numbers"),
 ])  # fmt: skip
 def test_what_is_no_metric_is_named(distances, explanation):
     with pytest.raises(ConfigurationError, match=explanation):
         metrics.Matrix(distances)
-
-
-def test_a_function_that_is_no_metric_is_named_with_its_points():
-    said = r"Points breaks the triangle inequality: d\(0, 2\) = 4, but d\(0, 1\) \+ d\(1, 2\)"
-    with pytest.raises(ConfigurationError, match=said):
-        metrics.Points(range(4), lambda one, other: (one - other) ** 2)
-    message = r"Points is not symmetric: d\('b', 'a'\) = 0, but d\('a', 'b'\) = 1"
-    with pytest.raises(ConfigurationError, match=message):
-        metrics.Points(["b", "a"], lambda one, other: float(one < other))
 
 
 def test_a_shortcut_in_a_large_matrix_is_found_through_sampled_points():
@@ -152,48 +138,47 @@ def test_a_shortcut_in_a_large_matrix_is_found_through_sampled_points():
 
 
 @pytest.mark.parametrize(("make", "explanation"), [
-    (lambda: metrics.Graph([(0, 1), (2, 3)]),
-     r"no path from 0 to 2, so their distance is infinite"),
-    (lambda: metrics.Graph([(0, 1, -2.0)]), "from 0 to 1 has the length -2.0"),
-    (lambda: metrics.Graph({"a": {"b": 1}, "b": {"a": 2}}),
-     "not symmetric: the edge from 'a' to 'b' has the length 1"),
+    (lambda: metrics.Points(["b", "a"], lambda one, other: float(one < other)),
+     r"Points is not symmetric: d\('b', 'a'\) = 0, d\('a', 'b'\) = 1"),
+    (lambda: metrics.Graph([(0, 1), (2, 3)]), "no path of finite length from 0 to 2"),
+    (lambda: metrics.Graph([(0, 1, 1e308), (1, 2, 1e308)]), "from 0 to 2; .*floating point"),
+    (lambda: metrics.Graph([(0, 1, -2.0)]), r"\(0, 1, -2.0\) is not an edge with a finite length"),
     (lambda: metrics.Graph([]), "there are no edges"),
     (lambda: metrics.Graph([3]), r"\(node, node, length\)"),
+    (lambda: metrics.Graph(["ab"]), r"'ab' is not an edge .* give edges as \(node, node\)"),
+    (lambda: metrics.Graph([([1], [2])]), "not an edge .*; .* nodes as numbers"),
+    (lambda: metrics.Graph("ab"), "'ab' is not a list of edges"),
+    (lambda: metrics.Graph({0: {1: 2.0}}), "is not a list of edges"),
     (lambda: metrics.Points([0, 1], 3), "not a function of two points"),
     (lambda: metrics.Points([0, 1], lambda one, other: "far"),
-     "distance\\(0, 0\\) gave 'far'; it must return a number"),
+     r"distance\(0, 0\) failed with TypeError.*'far'.*; give a function of two points"),
     (lambda: metrics.Points([0, 1], lambda one, other: 10**400 * (one != other)),
-     "distance\\(0, 1\\) gave 1000"),
-    (lambda: metrics.Points([0, 1], lambda one, other: 1 / one),
-     "distance\\(0, 0\\) raised ZeroDivisionError"),
-    (lambda: metrics.Points([0, 1], lambda one: 0.0),
-     "raised TypeError: .*give a function of two points"),
+     r"distance\(0, 1\) failed with OverflowError"),
+    (lambda: metrics.Points([0, 1], lambda one, other: 1 / one), "failed with ZeroDivisionError"),
     (lambda: metrics.Points(3, math.dist), "3 is not a list of points"),
     (lambda: metrics.Matrix([["0", "1"], ["1", "0"]]), "must hold numbers"),
     (lambda: metrics.Matrix([[0, 1], [1]]), "equally many in each"),
     (lambda: metrics.Matrix(np.zeros((2, 2)), 3), "3 is not a list of points"),
-    (lambda: metrics.Finite("ab", "cd"), "Finite: the rows must hold numbers"),
-    (lambda: metrics.Graph(["ab"]), r"'ab' is not an edge; give edges as \(node, node\)"),
-    (lambda: metrics.Graph("ab"), "'ab' is not a list of edges"),
-    (lambda: metrics.Graph({0: [1], 1: [0]}),
-     r"0 has \[1\] for its neighbors; .*\{node: \{node: length\}\}"),
-    (lambda: metrics.Graph([([1], [2])]),
-     r"\[1\] cannot name a node, since it is not hashable; name nodes by numbers"),
-    (lambda: metrics.Graph([(0, 1, 1e308), (1, 2, 1e308)]),
-     "the path from 0 to 2 is beyond floating point"),
     (lambda: metrics.Points(["a", "b"], levenshtein).index(np.array(["a", "b"])),
      "not one of the 2 points of this Points; .*'a', 'b'"),
     (lambda: metrics.Points([(0, 0), (3, 4)], math.dist).index(np.zeros(3)),
      r"`points` lists them: \(0, 0\), \(3, 4\)"),
     (lambda: metrics.L2(scale=b"ab"), "give a number, or one per axis"),
+    (lambda: metrics.L2(scale=None), "give a number, or one per axis"),
     (lambda: metrics.Matrix(np.zeros((2, 2)), ["a"]), "1 points for a 2 by 2 matrix"),
     (lambda: metrics.L2(points_per_axis=1), "points_per_axis=1"),
     (lambda: metrics.L2(scale=-1.0), "scale=-1"),
     (lambda: metrics.Product(metrics.L2(), "L2"), "'L2' is not a metric of the actions"),
     (lambda: metrics.Product(metrics.L2(), metrics.L2(), "min"), 'choose "max", "sum"'),
-    (lambda: metrics.Product(metrics.L2(), metrics.L2(), 3.5), "other p-norms are no longer"),
+    (lambda: metrics.Product(metrics.L2(), metrics.L2(), 3.5), 'choose "max", "sum"'),
     (lambda: metrics.Product(metrics.L2(), metrics.L2(), scale=2.0), "give two numbers"),
-    (lambda: metrics.Greedy(0), "tries=0"),
+    (lambda: metrics.Pairs(2, 2, lambda p, q: float(p > q)), "Pairs is not symmetric"),
+    (lambda: metrics.Pairs(2, 2, np.zeros((3, 3))), "4 points for a 3 by 3 matrix"),
+    (lambda: metrics.Pairs(2, 2, None), "give a square matrix"),
+    (lambda: metrics.Pairs(0, 2, np.eye(2)), "Pairs: states"),
+    (lambda: metrics.Pairs(10**12, 2, np.eye(2)), "points are too many; at most 8,000"),
+    (lambda: metrics.Pairs(2, None, np.eye(2)), "None is not actions; give a list of them"),
+    (lambda: metrics.Pairs(90, 90, np.eye(2)), "90 states and 90 actions make too many pairs"),
 ])  # fmt: skip
 def test_wrong_descriptions_are_refused_at_once(make, explanation):
     with pytest.raises(ZoomingError, match=explanation):
@@ -217,7 +202,6 @@ def test_wrong_descriptions_are_refused_at_once(make, explanation):
     (metrics.L2(scale=(1.0, 2.0)), box((0.0, 1.0)), "scale has 2 numbers for the 1 axes"),
 ])  # fmt: skip
 def test_a_metric_for_another_space_is_refused(metric, space, explanation):
+    axes = Axes(space, gym.spaces.Discrete(2))
     with pytest.raises(ConfigurationError, match=explanation):
-        metric.side(
-            Axes(space, gym.spaces.Discrete(2)), 0, Axes(space, gym.spaces.Discrete(2)).n_state
-        )
+        metric.side(axes, 0, axes.n_state)

@@ -69,16 +69,16 @@ _BOXES = (
     "feasible",
     "bonuses",
 )
-_PLAIN = dict.fromkeys(
-    (f"tests/test_{name}.py" for name in (*_BOXES, "metric_q", "pairs")), "plain"
-)
+_PLAIN = dict.fromkeys((f"tests/test_{name}.py" for name in (*_BOXES, "metric_q")), "plain")
 _FILES = dict.fromkeys(
     (f"tests/test_{name}.py" for name in ("files", "checkpoints", "clipping")), _ALL
 )
 ROOMS = (
     Room(
         "kernels",
-        tuple(f"src/zooming/kernels/{room}/*.py" for room in ("balls", "boxes", "loop", "solve")),
+        tuple(
+            f"src/zooming/kernels/{name}.py" for name in ("balls", "boxes/*", "loop/*", "solve/*")
+        ),
         {
             **_PLAIN,
             "tests/test_heuristics.py": "plain",

@@ -1,36 +1,16 @@
 """Metrics for `zooming.MetricQ`: distances of states, actions and pairs, and covering oracles.
 
-Finite sets: `Graph` (shortest paths), `Matrix` (a distance matrix),
-`Points` (your own function), `Discrete` (any two values are at distance 1). Boxes: `L1`, `L2`,
-`LInf`. Pairs of a state and an action: `Product`, or `Pairs` for a metric that is not a product.
-Oracles: `Greedy`, `Packing`.
+Finite sets: `Graph` (shortest paths), `Matrix` (a distance matrix), `Points` (your own function),
+`Discrete` (any two values are at distance 1). Boxes: `L1`, `L2`, `LInf`. Pairs of a state and an
+action: `Product`, or `Pairs` for a metric that is not a product. Oracles: `Greedy`, `Packing`.
 """
 
-from zooming.metrics.finite import Discrete, Finite, Graph, Matrix, Points
+from zooming.metrics.finite import Discrete, Graph, Matrix, Metric, Points
 from zooming.metrics.norms import L1, L2, LInf, Norm
-from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
-from zooming.metrics.pairs import Pairs, Product
-from zooming.metrics.sides import Metric, Side
-from zooming.metrics.space import Balls, Space
+from zooming.metrics.pairs import KINDS, Pairs, Product
+from zooming.metrics.space import Balls, Greedy, Oracle, Packing, Space, packing
 
 __all__ = [
-    "Balls",
-    "Discrete",
-    "Finite",
-    "Graph",
-    "L1",
-    "L2",
-    "LInf",
-    "Matrix",
-    "Metric",
-    "Norm",
-    "Oracle",
-    "Packing",
-    "Pairs",
-    "Points",
-    "Product",
-    "Side",
-    "Space",
-    "Greedy",
-    "packing",
-]
+    "KINDS", "Balls", "Discrete", "Graph", "Greedy", "L1", "L2", "LInf", "Matrix", "Metric",
+    "Norm", "Oracle", "Packing", "Pairs", "Points", "Product", "Space", "packing",
+]  # fmt: skip

@@ -1,24 +1,61 @@
-"""Metrics on finitely many points: by matrix, function or graph, or all at distance 1."""
+"""Metrics on one side, the states or the actions, and those on finitely many points.
+
+A metric is validated when it is constructed. On finitely many points it is a distance matrix. A box
+is represented by a net of points, see `norms`. `pairs` combines a metric on the states and one on
+the actions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from zooming.errors import ConfigurationError
-from zooming.kernels.balls import distances
-from zooming.metrics import axioms
-from zooming.metrics.axioms import MOST_POINTS, as_list
-from zooming.metrics.sides import COMBINE, Metric, Side
+from zooming.kernels.balls import shortest_paths
 from zooming.spaces.axes import Axes
-from zooming.spaces.flatten import INTERVAL
+from zooming.spaces.flatten import INTERVAL, as_numbers
+from zooming.validation import Floats
+
+SUM_TOLERANCE = 1e-9  # tolerance for rounding errors of sums, as a share of the largest distance
+N_MIDDLES = 64  # the triangle inequality is checked through this many points
+MOST_POINTS = 8_000  # the matrix then takes half a gigabyte, and sorting it as much again
+COMBINE = (
+    "Number the combinations as one Discrete(n) and use Points(combinations, distance), or "
+    "use AdaptiveQ, which takes any space"
+)
+EDGE_HINT = (
+    "give edges as (node, node) or (node, node, length), nodes as numbers, strings or tuples"
+)
 
 
-class Finite(Metric):
-    """A metric on finitely many points, numbered 0, 1, ... by the environment.
+class Side(NamedTuple):
+    """The states or the actions of an environment, with their distances."""
+
+    distances: Floats  # [n, n]
+    grid: Floats  # [n_axes, 4]: low, high, number of points, 1 for integers
+
+
+class Metric(ABC):
+    """Base class of metrics on one side: on the states, or on the actions."""
+
+    @abstractmethod
+    def n_points(self, axes: Axes, first: int, n_axes: int) -> int:
+        """Return the number of points of `side`."""
+
+    @abstractmethod
+    def side(self, axes: Axes, first: int, n_axes: int) -> Side:
+        """Return the metric on the axes first to first + n_axes - 1 of an environment.
+
+        Raise ConfigurationError if it does not fit these axes.
+        """
+
+
+class Matrix(Metric):
+    """The metric given by a distance matrix, on points numbered 0, 1, ... by the environment.
 
     The states or the actions that it measures must be a space `Discrete(n)`.
 
@@ -26,8 +63,8 @@ class Finite(Metric):
     ----------
     distances : array [n, n]
         The distance matrix.
-    points : iterable
-        A name for each point.
+    points : iterable, optional
+        A name for each point. Default: 0, 1, ...
 
     Raises
     ------
@@ -36,14 +73,16 @@ class Finite(Metric):
 
     Examples
     --------
-    >>> Finite([[0, 2], [2, 0]], ["left", "right"]).index("right")
-    1
+    >>> Matrix([[0, 1, 2], [1, 0, 1], [2, 1, 0]])
+    Matrix(3 points, diameter 2)
     """
 
-    def __init__(self, distances: ArrayLike, points: Iterable[Any]) -> None:
+    def __init__(self, distances: ArrayLike, points: Iterable[Any] | None = None) -> None:
         name = type(self).__name__
-        self.points = as_list(points, name, "a list of points")
-        self.distances = axioms.check_metric(axioms.as_matrix(distances, name), name, self.points)
+        found = as_matrix(distances, name)
+        names = range(len(found)) if points is None else points
+        self.points = as_list(names, name, "a list of points")
+        self.distances = check_metric(found, name, self.points)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -68,61 +107,30 @@ class Finite(Metric):
         ------
         ConfigurationError
             If there is no such point.
+
+        Examples
+        --------
+        >>> Matrix([[0, 2], [2, 0]], ["left", "right"]).index("right")
+        1
         """
         for i, known in enumerate(self.points):
-            if axioms.is_same(known, point):
+            is_array = isinstance(known, np.ndarray) or isinstance(point, np.ndarray)
+            if np.array_equal(known, point) if is_array else known == point:
                 return i
+        some = ", ".join(map(repr, self.points[:3]))
         raise ConfigurationError(
             f"{point!r} is not one of the {len(self)} points of this {type(self).__name__}; "
-            "`points` lists them: "
-            f"{', '.join(map(repr, self.points[:3]))}{', ...' if len(self) > 3 else ''}"
+            f"`points` lists them: {some}{', ...' if len(self) > 3 else ''}"
         )
 
-    def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
+    def n_points(self, axes: Axes, first: int, n_axes: int) -> int:
         return len(self)
 
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
-        n, name = n_values(axes, first, n_axes, type(self).__name__)
-        if n != len(self):
-            raise ConfigurationError(
-                f"{type(self).__name__} has {len(self)} points, but {name} has {n} values; they "
-                "must be the same"
-            )
-        return Side(self.distances, np.array([[axes.low[first], axes.high[first], n, 1.0]]))
+        return Side(self.distances, grid_row(axes, first, n_axes, type(self).__name__, len(self)))
 
 
-class Matrix(Finite):
-    """The metric given by a distance matrix.
-
-    Parameters
-    ----------
-    distances : array [n, n]
-        The distance matrix.
-    points : iterable, optional
-        A name for each point. Default: 0, 1, ...
-
-    Raises
-    ------
-    ConfigurationError
-        If the distances are not a metric.
-
-    Examples
-    --------
-    >>> Matrix([[0, 1, 2], [1, 0, 1], [2, 1, 0]])
-    Matrix(3 points, diameter 2)
-    >>> try:
-    ...     Matrix([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
-    ... except ValueError as error:
-    ...     print(error)
-    Matrix breaks the triangle inequality: d(0, 2) = 5, but d(0, 1) + d(1, 2) = 1 + 1 = 2
-    """
-
-    def __init__(self, distances: ArrayLike, points: Iterable[Any] | None = None) -> None:
-        found = axioms.as_matrix(distances, "Matrix")
-        super().__init__(found, range(len(found)) if points is None else points)
-
-
-class Points(Finite):
+class Points(Matrix):
     """Any points, under a distance function of your own.
 
     Parameters
@@ -145,24 +153,23 @@ class Points(Finite):
 
     def __init__(self, points: Iterable[Any], distance: Callable[[Any, Any], float]) -> None:
         found = as_list(points, "Points", "a list of points")
-        super().__init__(axioms.measure_pairs(found, distance, "Points"), found)
+        super().__init__(measure_pairs(found, distance, "Points"), found)
 
 
-class Graph(Finite):
+class Graph(Matrix):
     """The nodes of a graph, under the length of the shortest path.
 
     Parameters
     ----------
-    edges : iterable or mapping
+    edges : iterable
         Pairs (node, node) or triples (node, node, length), each for both directions. The default
-        length is 1. Or an adjacency mapping {node: {node: length}} that has every edge in both
-        directions. Nodes are any hashable objects. Integers are sorted. Other nodes are numbered
+        length is 1. Nodes are any hashable objects. Integers are sorted. Other nodes are numbered
         in the order of their appearance.
 
     Raises
     ------
     ConfigurationError
-        If there are no edges, or two nodes are not connected, or the lengths are not symmetric.
+        If there are no edges, or two nodes are not connected.
 
     Examples
     --------
@@ -172,48 +179,28 @@ class Graph(Finite):
     (['north', 'east', 'south', 'west'], [0.0, 1.0, 2.0, 3.0])
     """
 
-    def __init__(self, edges: Iterable[Sequence[Any]] | Mapping[Any, Mapping[Any, float]]) -> None:
-        every = axioms.as_edges(edges)
-        alone = edges if isinstance(edges, Mapping) else ()  # may have nodes without an edge
-        nodes = as_list(
-            dict.fromkeys([*alone, *(node for edge in every for node in edge[:2])]),
-            "Graph",
-            "nodes",
-        )
+    def __init__(self, edges: Iterable[Sequence[Any]]) -> None:
+        if isinstance(edges, (str, dict)) or not isinstance(edges, Iterable):
+            raise ConfigurationError(f"Graph: {edges!r} is not a list of edges; {EDGE_HINT}")
+        every = [_as_edge(edge) for edge in edges]
+        found = dict.fromkeys(node for edge in every for node in edge[:2])
+        nodes = as_list(found, "Graph", "nodes")
+        if not nodes:
+            raise ConfigurationError(f"Graph: there are no edges; {EDGE_HINT}")
         if all(isinstance(node, (int, np.integer)) for node in nodes):
             nodes = sorted(int(node) for node in nodes)  # the order of Discrete(n, start=...)
-        if not nodes:
-            raise ConfigurationError(
-                "Graph: there are no edges; give pairs of nodes, for example [(0, 1), (1, 2)]"
-            )
         number = {node: i for i, node in enumerate(nodes)}
         lengths = np.full((len(nodes), len(nodes)), np.inf)
         np.fill_diagonal(lengths, 0.0)
         for one, other, length in every:
             i, j = number[one], number[other]
-            lengths[i, j] = min(lengths[i, j], length)
-            if not isinstance(edges, Mapping):
-                lengths[j, i] = min(lengths[j, i], length)
-        if (lengths != lengths.T).any():
-            i, j = np.argwhere(lengths != lengths.T)[0]
-            raise ConfigurationError(
-                f"Graph is not symmetric: the edge from {nodes[i]!r} to {nodes[j]!r} has the "
-                f"length {lengths[i, j]:g}, the "
-                f"one back {lengths[j, i]:g}; a metric goes both ways"
-            )
-        one_hop = np.where(np.isinf(lengths), np.inf, 0.0)
-        distances.shortest_paths(lengths)
+            lengths[i, j] = lengths[j, i] = min(lengths[i, j], length)
+        shortest_paths(lengths)
         if np.isinf(lengths).any():
             i, j = np.argwhere(np.isinf(lengths))[0]
-            distances.shortest_paths(one_hop)
-            if np.isfinite(one_hop[i, j]):
-                raise ConfigurationError(
-                    f"Graph: the path from {nodes[i]!r} to {nodes[j]!r} is beyond floating point; "
-                    "shorten the edges"
-                )
             raise ConfigurationError(
-                f"Graph: there is no path from {nodes[i]!r} to {nodes[j]!r}, so their distance "
-                "is infinite; connect them"
+                f"Graph: there is no path of finite length from {nodes[i]!r} to {nodes[j]!r}; "
+                "connect them, by edges that are not beyond floating point"
             )
         # The sums along a path and back may round differently: make the matrix symmetric.
         super().__init__(np.minimum(lengths, lengths.T), nodes)
@@ -228,33 +215,150 @@ class Discrete(Metric):
     Discrete()
     """
 
-    def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
-        return n_values(axes, first, n_axes, "Discrete")[0]
+    def n_points(self, axes: Axes, first: int, n_axes: int) -> int:
+        return int(grid_row(axes, first, n_axes, "Discrete")[0, 2])
 
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
-        n, name = n_values(axes, first, n_axes, "Discrete")
+        n = self.n_points(axes, first, n_axes)
         if n > MOST_POINTS:
             raise ConfigurationError(
-                f"Discrete: {name} has {n:,} values, too many; at most {MOST_POINTS:,}, since all "
-                "distances are kept"
+                f"Discrete: {axes.names[first]} has {n:,} values, too many; at most "
+                f"{MOST_POINTS:,}, since all distances are kept"
             )
-        return Side(1.0 - np.eye(n), np.array([[axes.low[first], axes.high[first], n, 1.0]]))
+        return Side(1.0 - np.eye(n), grid_row(axes, first, n_axes, "Discrete"))
 
     def __repr__(self) -> str:
         return "Discrete()"
 
 
-def n_values(axes: Axes, first: int, n_axes: int, kind: str) -> tuple[int, str]:
-    """Return (number of values, name) of the single integer axis that a finite metric measures."""
+def grid_row(axes: Axes, first: int, n_axes: int, kind: str, n: int | None = None) -> Floats:
+    """Return the grid [1, 4] of the one integer axis that a finite metric, of n points, measures.
+
+    Raise ConfigurationError if there are other axes, or another number of values.
+    """
     names = ", ".join(axes.names[first : first + n_axes])
-    low, high = float(axes.low[first]), float(axes.high[first])
+    rule = f"{kind} needs one axis of whole numbers, a space Discrete(n)"
     if n_axes != 1:
-        raise ConfigurationError(
-            f"{kind} needs one axis of whole numbers, got {n_axes} axes: {names}. {COMBINE}"
-        )
+        raise ConfigurationError(f"{rule}, got {n_axes} axes: {names}. {COMBINE}")
     if axes.kinds[first] == INTERVAL:
+        raise ConfigurationError(f"{rule}, got {names}. For boxes use L1, L2 or LInf")
+    low, high = float(axes.low[first]), float(axes.high[first])
+    if n is not None and n != high - low + 1:
         raise ConfigurationError(
-            f"{kind} needs one axis of whole numbers, a space Discrete(n), got {names}. For "
-            "boxes use L1, L2 or LInf"
+            f"{kind} has {n} points, but {names} has {int(high - low) + 1} values; they must be "
+            "the same"
         )
-    return int(high - low) + 1, names
+    return np.array([[low, high, high - low + 1, 1.0]])
+
+
+# --- validation -----------------------------------------------------------------------------------
+
+
+def check_metric(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
+    """Return a distance matrix. Raise ConfigurationError if it is not a metric.
+
+    The triangle inequality is checked for all pairs through up to 64 middle points, drawn with a
+    fixed seed. Different points may have distance 0. The agent then does not distinguish them.
+    """
+    n = len(distances)
+    if len(points) != n:
+        raise ConfigurationError(
+            f"{name}: {len(points)} points for a {n} by {n} matrix; give one per row"
+        )
+
+    def refuse_if(wrong: NDArray[np.bool_], rule: str) -> None:
+        if wrong.any():
+            i, j = np.argwhere(wrong)[0].tolist()
+            back = f", d({points[j]!r}, {points[i]!r}) = {distances[j, i]:g}" if i != j else ""
+            raise ConfigurationError(
+                f"{name}{rule}: d({points[i]!r}, {points[j]!r}) = {distances[i, j]:g}{back}"
+            )
+
+    refuse_if(~np.isfinite(distances), ": distances must be finite")
+    refuse_if(distances < 0, ": distances must not be negative")
+    slack = SUM_TOLERANCE * distances.max()
+    itself = np.eye(n, dtype=bool) & (distances > slack)
+    refuse_if(itself, ": the distance of a point from itself must be 0")
+    refuse_if(np.abs(distances - distances.T) > slack, " is not symmetric")
+    middles = np.arange(n)
+    if n > N_MIDDLES:
+        middles = np.random.default_rng(0).choice(n, N_MIDDLES, replace=False)
+    for k in middles.tolist():
+        with np.errstate(over="ignore"):  # an infinite sum violates nothing
+            around = distances[:, k, None] + distances[None, k, :]
+        shorter = distances > around + slack
+        if shorter.any():
+            i, j = np.argwhere(shorter)[0].tolist()
+            raise ConfigurationError(
+                f"{name} breaks the triangle inequality: d({points[i]!r}, {points[j]!r}) = "
+                f"{distances[i, j]:g}, but d({points[i]!r}, {points[k]!r}) + d({points[k]!r}, "
+                f"{points[j]!r}) = {distances[i, k]:g} + {distances[k, j]:g} = {around[i, j]:g}"
+            )
+    return distances
+
+
+def as_matrix(distances: ArrayLike, name: str) -> Floats:
+    """Return a square matrix as a float64 array. Raise ConfigurationError for anything else."""
+    rule = "give a square matrix, one row per point, for example [[0, 2], [2, 0]]"
+    try:
+        found = as_numbers(distances, "the matrix")
+    except (ConfigurationError, OverflowError) as error:
+        raise ConfigurationError(
+            f"{name}: the rows must hold numbers, equally many in each; {rule}"
+        ) from error
+    if found.ndim != 2 or found.shape[0] != found.shape[1] or not found.size:
+        raise ConfigurationError(f"{name}: the distances have the shape {found.shape}; {rule}")
+    return found
+
+
+def as_list(given: Any, name: str, what: str) -> list[Any]:
+    """Return the given points as a list; raise ConfigurationError if there are too many."""
+    if not isinstance(given, Iterable) or (isinstance(given, np.ndarray) and given.ndim == 0):
+        raise ConfigurationError(f"{name}: {given!r} is not {what}; give a list of them")
+    found = list(given)
+    if len(found) > MOST_POINTS:
+        raise ConfigurationError(
+            f"{name}: {len(found):,} points are too many; at most {MOST_POINTS:,}, since all "
+            "distances are kept"
+        )
+    return found
+
+
+def measure_pairs(points: Sequence[Any], distance: Any, name: str) -> Floats:
+    """Call the user's function for all ordered pairs of points. Return the distances [n, n]."""
+    if not callable(distance):
+        raise ConfigurationError(f"{name}: distance={distance!r} is not a function of two points")
+    found = np.empty((len(points), len(points)))
+    for i, one in enumerate(points):
+        for j, other in enumerate(points):
+            try:
+                found[i, j] = _as_distance(distance(one, other))
+            except Exception as error:  # a user's function may raise anything
+                raise ConfigurationError(
+                    f"{name}: distance({one!r}, {other!r}) failed with {error!r}; give a function "
+                    "of two points that returns a number"
+                ) from error
+    return found
+
+
+def _as_distance(value: Any) -> float:
+    """Return a distance or a length as a float. Raise TypeError for a string of digits."""
+    if isinstance(value, (str, bytes)) or np.iscomplexobj(value):
+        raise TypeError(f"{value!r} is not a real number")
+    return float(value)
+
+
+def _as_edge(edge: Any) -> tuple[Any, Any, float]:
+    """Return one edge as (node, node, length). Raise ConfigurationError if it is none."""
+    try:
+        one, other, *rest = edge
+        hash((one, other))
+        length = _as_distance(rest[0]) if rest else 1.0
+        is_edge = not isinstance(edge, (str, bytes)) and len(rest) < 2 and 0.0 <= length < np.inf
+    except (TypeError, ValueError, OverflowError):
+        is_edge = False
+    if not is_edge:
+        raise ConfigurationError(
+            f"Graph: {edge!r} is not an edge with a finite length >= 0; {EDGE_HINT}"
+        )
+    return one, other, length

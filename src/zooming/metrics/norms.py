@@ -9,9 +9,7 @@ import numpy as np
 
 from zooming.errors import ConfigurationError
 from zooming.kernels import LOW
-from zooming.kernels.balls import distances
-from zooming.metrics.axioms import MOST_POINTS
-from zooming.metrics.sides import COMBINE, Metric, Side
+from zooming.metrics.finite import COMBINE, MOST_POINTS, Metric, Side
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
 from zooming.validation import Floats, check_float, check_int
@@ -23,7 +21,8 @@ class Norm(Metric):
     """The base class of `L1`, `L2` and `LInf`, which set `power`: a box under a norm.
 
     Every axis is rescaled to length 1 and then multiplied by its `scale`. A net of points
-    represents the box. On an axis of integers, all values are points.
+    represents the box, and each value is rounded to the nearest of them. On an axis of integers,
+    all values are points.
 
     Parameters
     ----------
@@ -49,44 +48,31 @@ class Norm(Metric):
     def __init__(
         self, points_per_axis: int | None = None, scale: float | Sequence[float] = 1.0
     ) -> None:
-        self.points_per_axis = (
-            None if points_per_axis is None else check_int(points_per_axis, "points_per_axis", 2)
-        )
-        if not isinstance(scale, (int, float, np.number, Sequence, np.ndarray)) or isinstance(
-            scale, (str, bytes)
-        ):
-            raise ConfigurationError(
-                f"{type(self).__name__}: scale={scale!r}: give a number, or one per axis"
-            )
-        scales = (
-            [scale]
-            if isinstance(scale, (int, float, np.number))
-            else list(np.atleast_1d(np.asarray(scale, object)))
-        )
-        self.scale = [
-            check_float(one, f"{type(self).__name__}: scale", 0.0, math.inf) for one in scales
-        ]
+        name = type(self).__name__
+        if points_per_axis is not None:
+            points_per_axis = check_int(points_per_axis, "points_per_axis", 2)
+        self.points_per_axis = points_per_axis
+        if scale is None or isinstance(scale, (str, bytes)):
+            raise ConfigurationError(f"{name}: scale={scale!r}: give a number, or one per axis")
+        scales = np.atleast_1d(np.asarray(scale, object)).tolist()
+        self.scale = [check_float(one, f"{name}: scale", 0.0, math.inf) for one in scales]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(points_per_axis={self.points_per_axis}, scale={self.scale})"
 
-    def n_points(self, axes: Axes, first: int, n_axes: int) -> int | None:
+    def n_points(self, axes: Axes, first: int, n_axes: int) -> int:
         return math.prod(int(n) for n in self._net(axes, first, n_axes)[:, 2])
 
     def side(self, axes: Axes, first: int, n_axes: int) -> Side:
-        kind, names, net = (
-            type(self).__name__,
-            axes.names[first : first + n_axes],
-            self._net(axes, first, n_axes),
-        )
+        kind, net = type(self).__name__, self._net(axes, first, n_axes)
         if len(self.scale) not in (1, n_axes):
             raise ConfigurationError(
                 f"{kind}: scale has {len(self.scale)} numbers for the {n_axes} axes "
-                f"{', '.join(names)}"
+                f"{', '.join(axes.names[first : first + n_axes])}"
             )
         along = [np.linspace(0.0, 1.0, int(n)) for n in net[:, 2]]
         unit = np.stack(np.meshgrid(*along, indexing="ij"), axis=-1).reshape(-1, n_axes)
-        found = distances.norms(unit * self.scale, self.power)
+        found = norms(unit * self.scale, self.power)
         if not math.isfinite(float(found.max())):
             raise ConfigurationError(
                 f"{kind}: the distances are beyond floating point; give a smaller scale than "
@@ -97,7 +83,7 @@ class Norm(Metric):
     def _net(self, axes: Axes, first: int, n_axes: int) -> Floats:
         """Return one row (low, high, number of points, 1 for integers) per axis."""
         kind, names = type(self).__name__, axes.names[first : first + n_axes]
-        n_along, rows = self.points_per_axis or NET_POINTS.get(n_axes), []
+        n_along, rows = self.points_per_axis or NET_POINTS.get(n_axes, math.inf), []
         for i in range(first, first + n_axes):
             if axes.kinds[i] == CATEGORICAL:
                 raise ConfigurationError(
@@ -105,17 +91,16 @@ class Norm(Metric):
                     "numbers say nothing about distance. "
                     + (COMBINE if n_axes > 1 else "Use Matrix, Points, Graph or Discrete")
                 )
-            is_whole = axes.kinds[i] != INTERVAL
-            low, high = (
-                (axes.low[i], axes.high[i]) if is_whole else (axes.table[i, LOW], axes.ends[i])
-            )
-            rows.append([low, high, high - low + 1 if is_whole else n_along or math.inf, is_whole])
+            if axes.kinds[i] == INTERVAL:
+                rows.append([axes.table[i, LOW], axes.ends[i], n_along, 0.0])
+            else:
+                rows.append([axes.low[i], axes.high[i], axes.high[i] - axes.low[i] + 1, 1.0])
         net = np.array(rows, np.float64)
         if net[:, 2].prod() > MOST_POINTS:
             raise ConfigurationError(
                 f"{kind}: a net of the {n_axes} axes {', '.join(names)} would have more than "
-                f"{MOST_POINTS:,} points; "
-                f"give points_per_axis=..., or use AdaptiveQ, whose boxes need no net"
+                f"{MOST_POINTS:,} points; give points_per_axis=..., or use AdaptiveQ, whose boxes "
+                "need no net"
             )
         return net
 
@@ -154,3 +139,27 @@ class LInf(Norm):
     """
 
     power = math.inf
+
+
+def norms(points: Floats, power: float) -> Floats:
+    """Return the norms of the differences of all pairs of points [n, n_axes].
+
+    Differences are divided by their maximum before the power is taken, so that a large scale does
+    not overflow. A norm beyond floating point is infinite.
+    """
+    largest = np.zeros((len(points), len(points)))
+    for along in points.T:
+        np.maximum(largest, _differences(along), out=largest)
+    if math.isinf(power) or points.shape[1] == 1:
+        return largest
+    if power == 1.0:
+        largest[:] = 1.0  # a sum cannot overflow early, and without the division it is more exact
+    apart = np.where(largest > 0.0, largest, 1.0)
+    with np.errstate(over="ignore", under="ignore"):
+        total = sum((_differences(along) / apart) ** power for along in points.T)
+        return np.asarray(total ** (1.0 / power) * largest)
+
+
+def _differences(along: Floats) -> Floats:
+    """Return the distances of all pairs of points along one axis."""
+    return np.asarray(np.abs(along[:, None] - along[None, :]))

@@ -1,8 +1,16 @@
-"""The metric space of an agent, as arrays that the kernels read."""
+"""The metric space of an agent, as arrays that the kernels read, its balls, and covering oracles.
+
+An oracle chooses balls of half the radius that cover the domain of a ball to be split. It answers
+one of two questions [SBY19 sec. 3]. The first: given a set and the balls so far, which point is not
+covered yet, if any? The balls around the points that the oracle returns form an r/2-net of dom(B).
+The second (`Packing`): what is an r-packing of a set, that is, points at distances greater than r?
+If no point can be added, their balls cover the set.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import SpaceError
-from zooming.kernels.balls import balls
-from zooming.kernels.balls.balls import COUNT, MAX_DEPTH
-from zooming.metrics.axioms import as_matrix, check_metric
-from zooming.metrics.finite import Discrete, Finite
-from zooming.metrics.norms import Norm
+from zooming.kernels.balls import MAX_DEPTH, point_of
 from zooming.metrics.pairs import Pairs, Product
-from zooming.metrics.sides import Metric, Side
 from zooming.spaces.axes import Axes
-from zooming.spaces.flatten import as_numbers
 from zooming.validation import Floats
+
+MOST_PAIRS = 2**28  # entries of `owner`, which then takes a gigabyte
+# The least diameter for which every radius is a normal float.
+SMALLEST = float(np.finfo(np.float64).tiny) * 2**MAX_DEPTH
 
 
 @dataclass(frozen=True)
@@ -84,12 +90,6 @@ class Balls:
         )
 
 
-MOST_PAIRS = 2**28  # entries of `owner`, which then takes a gigabyte
-# The least diameter for which every radius is a normal float.
-SMALLEST = float(np.finfo(np.float64).tiny) * 2**MAX_DEPTH
-GRID = "(low, high, number of points, 1 if whole)"  # columns of a side's `grid`
-
-
 class Space:
     """A finite metric space of (state, action) pairs, as arrays that the kernels read.
 
@@ -129,19 +129,28 @@ class Space:
 
     def __init__(self, metric: Product | Pairs, axes: Axes, horizon: int = 1) -> None:
         self.metric, self.power, self.unit = metric, metric.power, 1.0
-        self.n_state, self.n_action = axes.n_state, axes.n_action
         self.is_product = isinstance(metric, Product)
-        both = (
-            self._of_product(metric, axes, horizon)
-            if isinstance(metric, Product)
-            else self._of_pairs(metric, axes, horizon)
-        )
+        if isinstance(metric, Product):
+            sides = (metric.states, 0, axes.n_state), (metric.actions, axes.n_state, axes.n_action)
+            self.n_states, self.n_actions = (one.n_points(axes, *where) for one, *where in sides)
+            self._check_size(horizon)  # before distances are computed
+            self.states, self.actions = (one.side(axes, *where) for one, *where in sides)
+            self.grid = np.concatenate([self.states.grid, self.actions.grid])
+            raw, scales = [self.states.distances, self.actions.distances], metric.scale
+        else:
+            self.grid = metric.grid(axes)
+            self.n_states, self.n_actions = len(metric.states), len(metric.actions)
+            self._check_size(horizon)
+            raw, scales = [metric.distances, np.zeros((1, 1))], (1.0, 1.0)
+        # Before scaling, which may round a positive distance to 0.
+        is_flat = not any(by > 0.0 and one.any() for one, by in zip(raw, scales, strict=True))
+        with np.errstate(over="ignore", under="ignore"):
+            both = [np.asarray(one * by) for one, by in zip(raw, scales, strict=True)]
         largest = max(float(one.max()) for one in both)
         if not math.isfinite(2 * largest):
             raise SpaceError(
                 "the distances of pairs are beyond floating point; rescale them, scale=..."
             )
-        is_flat = not self._has_positive_distance()
         if is_flat and self.n_pairs > 1:
             raise SpaceError(
                 "every distance is 0, so all points count as the same one; give one side a "
@@ -150,8 +159,7 @@ class Space:
         if largest < SMALLEST and not is_flat:
             raise SpaceError(
                 f"the largest distance is {largest:.3g}, and the radii of its smallest balls, "
-                f"2^-{MAX_DEPTH} of it, are below "
-                f"floating point; rescale them, scale=..."
+                f"2^-{MAX_DEPTH} of it, are below floating point; rescale them, scale=..."
             )
         if not is_flat:
             self.unit = 2.0 ** (math.frexp(largest)[1] - 1)  # in (largest / 2, largest]
@@ -159,48 +167,25 @@ class Space:
             self.distances, self.action_distances = (
                 np.ascontiguousarray((one / self.unit) ** self.exponent) for one in both
             )
+        near = self.action_distances
+        if not self.is_product:
+            near = self.distances.reshape(-1, self.n_actions)
         # A stable sort breaks ties by number, so that a seed gives the same run on every machine.
-        near = (
-            self.action_distances if self.is_product else self.distances.reshape(-1, self.n_actions)
-        )
         self.orders, self.action_orders = (
             np.argsort(one, axis=1, kind="stable").astype(np.int32)
             for one in (self.distances, near)
         )
         self.everything = np.ones(self.n_actions, np.uint8)
 
-    def _of_product(self, metric: Product, axes: Axes, horizon: int) -> list[Floats]:
-        """Return the distances of the two sides, multiplied by their scales."""
-        n_states, n_actions = metric.states.n_points(axes, 0, axes.n_state), None
-        if n_states is not None:
-            n_actions = metric.actions.n_points(axes, axes.n_state, axes.n_action)
-        if n_states is not None and n_actions is not None:  # refuse before computing distances
-            _check_pairs(n_states, n_actions, horizon)
-        self.states = _check_side(metric.states, axes, 0, axes.n_state)
-        self.actions = _check_side(metric.actions, axes, axes.n_state, axes.n_action)
-        self.n_states, self.n_actions = len(self.states.distances), len(self.actions.distances)
-        _check_pairs(self.n_states, self.n_actions, horizon)
-        self.grid = np.ascontiguousarray(np.concatenate([self.states.grid, self.actions.grid]))
-        with np.errstate(over="ignore", under="ignore"):
-            both = [
-                np.asarray(one.distances * by)
-                for one, by in zip((self.states, self.actions), metric.scale, strict=True)
-            ]
-        return both
-
-    def _of_pairs(self, metric: Pairs, axes: Axes, horizon: int) -> list[Floats]:
-        """Return the distances of all pairs, and a placeholder for the actions."""
-        self.grid = metric.grid(axes)
-        self.n_states, self.n_actions = len(metric.states), len(metric.actions)
-        _check_pairs(self.n_states, self.n_actions, horizon)
-        return [metric.distances, np.zeros((1, 1))]
-
-    def _has_positive_distance(self) -> bool:
-        """Return whether any distance is positive before scaling, which may round it to 0."""
-        if isinstance(self.metric, Pairs):
-            return bool(self.metric.distances.any())
-        sides = zip((self.states, self.actions), self.metric.scale, strict=True)
-        return any(by > 0.0 and bool(one.distances.any()) for one, by in sides)
+    def _check_size(self, horizon: int) -> None:
+        """Raise SpaceError if there are too many pairs for memory."""
+        n = horizon * self.n_pairs
+        if n > MOST_PAIRS:
+            raise SpaceError(
+                f"{self.n_states:,} states, {self.n_actions:,} actions and {horizon} steps make "
+                f"{n:,} entries (state, action, step); at most {MOST_PAIRS:,} are supported. Give "
+                "fewer points: a net of them, or a smaller points_per_axis"
+            )
 
     @property
     def exponent(self) -> float:
@@ -228,15 +213,11 @@ class Space:
     ) -> Floats:
         """Return distances of pairs as the kernels store them. Arrays of indices are broadcast."""
         if not self.is_product:
-            return np.asarray(
-                self.distances[
-                    states * self.n_actions + actions, other_states * self.n_actions + other_actions
-                ]
-            )
-        along, across = (
-            self.distances[states, other_states],
-            self.action_distances[actions, other_actions],
-        )
+            ones = states * self.n_actions + actions
+            others = other_states * self.n_actions + other_actions
+            return np.asarray(self.distances[ones, others])
+        along = self.distances[states, other_states]
+        across = self.action_distances[actions, other_actions]
         return np.asarray(along + across if self.power > 0.0 else np.maximum(along, across))
 
     def distances_from(self, state: int, action: int) -> Floats:
@@ -258,7 +239,7 @@ class Space:
         )
 
     def points(self, side: int, axes: Axes) -> Floats:
-        """Return all states or all actions of the space.
+        """Return all states (side 0) or all actions (side 1), in the environment's units.
 
         Parameters
         ----------
@@ -270,49 +251,88 @@ class Space:
         Returns
         -------
         array [n, n_axes]
-            The points in the environment's units.
+            The points.
         """
         first, n_axes = (axes.n_state, axes.n_action) if side else (0, axes.n_state)
         found = np.empty((self.n_actions if side else self.n_states, n_axes))
         for k, point in enumerate(found):
-            balls.point_of(self.grid, first, n_axes, k, point)
+            point_of(self.grid, first, n_axes, k, point)
         return axes.from_unit_cube(found, first)
 
     def middle(self) -> tuple[int, int]:
         """Return the pair (state, action) with the smallest maximal distance to all pairs."""
+        state = int(self.distances.max(axis=1).argmin())  # of `Pairs`, the number of a pair
         if not self.is_product:
-            return divmod(int(self.distances.max(axis=1).argmin()), self.n_actions)
-        return int(self.distances.max(axis=1).argmin()), int(
-            self.action_distances.max(axis=1).argmin()
-        )
+            return divmod(state, self.n_actions)
+        return state, int(self.action_distances.max(axis=1).argmin())
 
 
-def _check_pairs(n_states: int, n_actions: int, horizon: int) -> None:
-    """Raise SpaceError if there are too many pairs for memory."""
-    n = horizon * n_states * n_actions
-    if n > MOST_PAIRS:
-        raise SpaceError(
-            f"{n_states:,} states, {n_actions:,} actions and {horizon} steps make {n:,} "
-            f"entries (state, action, step); at most {MOST_PAIRS:,} are supported. Give "
-            "fewer points: a net of them, or a smaller points_per_axis"
-        )
+# (uncovered [n_states, n_actions], radius of the new balls, space) -> an uncovered pair
+# (state, action), or None if everything is covered
+Oracle = Callable[[NDArray[np.bool_], float, Space], tuple[int, int] | None]
 
 
-def _check_side(metric: Metric, axes: Axes, first: int, n_axes: int) -> Side:
-    """Return one side of a product. Validate it if the metric is a class of the user's own."""
-    side, kind = metric.side(axes, first, n_axes), type(metric).__name__
-    if type(metric).side in (Finite.side, Norm.side, Discrete.side):
-        return side
-    grid = as_numbers(side.grid, f"{kind}: the grid") if isinstance(side, Side) else np.empty(0)
-    if (
-        grid.shape != (n_axes, 4)
-        or not np.isfinite(grid).all()
-        or (grid[:, COUNT] != np.maximum(1, np.rint(grid[:, COUNT]))).any()
-    ):
-        raise SpaceError(
-            f"{kind}.side gave the grid {getattr(side, 'grid', None)!r}; give a Side with a row "
-            f"{GRID} of `grid` for each "
-            f"of the {n_axes} axes"
-        )
-    n_points = math.prod(grid[:, COUNT].astype(int).tolist())
-    return Side(check_metric(as_matrix(side.distances, kind), kind, range(n_points)), grid)
+class Greedy:
+    """The compiled oracle. It returns the uncovered point nearest to the center of the parent.
+
+    Points are compared by the distance of their states, then by the distance of their actions.
+
+    Examples
+    --------
+    >>> Greedy()
+    Greedy()
+    """
+
+    def __repr__(self) -> str:
+        return "Greedy()"
+
+
+class Packing:
+    """The oracle that covers a ball with balls around `packing` of its domain.
+
+    Examples
+    --------
+    >>> Packing()
+    Packing()
+    """
+
+    def __repr__(self) -> str:
+        return "Packing()"
+
+
+def packing(points: NDArray[np.bool_], radius: float, space: Space) -> list[tuple[int, int]]:
+    """Return an r-packing of a set of pairs to which no pair can be added.
+
+    The first pair of the set comes first. The next one is always the farthest from those chosen.
+
+    Parameters
+    ----------
+    points : array of bool [n_states, n_actions]
+        True for the pairs of the set.
+    radius : float
+        The distances between chosen pairs are greater than this.
+    space : Space
+        The metric space.
+
+    Returns
+    -------
+    list of (int, int)
+        Indices (state, action) of the chosen pairs.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> class Stops(gym.Env):
+    ...     observation_space = action_space = gym.spaces.Discrete(5)
+    >>> line = zooming.metrics.Graph([(0, 1), (1, 2), (2, 3), (3, 4)])
+    >>> space = zooming.MetricQ(Stops(), line, horizon=1).table.space
+    >>> packing(space.distances_from(0, 0) >= 0, 2.0, space)
+    [(0, 0), (0, 4), (4, 0), (4, 4)]
+    """
+    found: list[tuple[int, int]] = []
+    nearest = np.where(points, np.inf, -1.0)
+    while nearest.max() > radius:
+        state, action = divmod(int(nearest.argmax()), nearest.shape[1])
+        found.append((state, action))
+        nearest = np.minimum(nearest, space.distances_from(state, action))
+    return found

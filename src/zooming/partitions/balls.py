@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,76 +23,16 @@ from zooming.kernels import (
     N_STATS,
     NO_PARENT,
     WIDTH,
+    balls,
 )
-from zooming.kernels.balls import balls
-from zooming.kernels.balls import balls as ball_domains
-from zooming.kernels.balls import balls as ball_episodes
-from zooming.kernels.balls.balls import MAX_DEPTH
+from zooming.kernels.balls import MAX_DEPTH
 from zooming.kernels.loop.crossing import Balls, pack
-from zooming.metrics import space as ball_view
-from zooming.metrics.oracles import Greedy, Oracle, Packing, packing
-from zooming.metrics.space import Space
+from zooming.metrics import space as metric_space
+from zooming.metrics.space import Greedy, Oracle, Packing, Space, packing
 from zooming.partitions.table import Answer, Table, root_values
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible
 from zooming.validation import Floats
-
-
-def split_by_oracle(table: BallTable, row: int, oracle: Packing | Oracle) -> None:
-    """Split a ball with an oracle that is not compiled. Each answer of a user's is checked."""
-    step, radius = int(table.rows["step"][row]), float(table.rows["radius"][row]) / 2
-    while table.core["n_balls"][0] < table.core["max_balls"][0]:
-        uncovered = table.owner[step] == row
-        if isinstance(oracle, Packing):
-            if not uncovered.any():
-                return
-            for x, a in packing(uncovered, radius, table.space):
-                has_room = table.core["n_balls"][0] < table.core["max_balls"][0]
-                if has_room and table.owner[step, x, a] == row:  # else a new ball contains it
-                    table.add(row, x, a)
-            continue
-        answer = _answer(oracle, uncovered, radius, table.space)
-        if answer is None:
-            if uncovered.any():
-                x, a = np.argwhere(uncovered)[0].tolist()
-                raise ConfigurationError(
-                    f"the oracle says that all is covered, but the pair (state {x}, action "
-                    f"{a}) is not"
-                )
-            return
-        x, a = _pair(answer, "expected a pair (state, action) of whole numbers, or None")
-        if not (0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]):
-            raise ConfigurationError(
-                f"the oracle gave the pair (state {x}, action {a}), which is covered already "
-                "or not in the ball's domain; "
-                f"it must give one where uncovered[state, action] is true, or None"
-            )
-        table.add(row, x, a)
-
-
-def _answer(
-    oracle: Callable[..., Any], uncovered: NDArray[np.bool_], radius: float, space: Space
-) -> Any:
-    """Call the oracle and return its answer. Raise ConfigurationError if it fails."""
-    try:
-        return oracle(uncovered.copy(), radius, space)
-    except Exception as error:
-        raise ConfigurationError(
-            f"the oracle, called with (uncovered, radius, space), failed: {error!r}"
-        ) from error
-
-
-def _pair(given: Any, hint: str) -> tuple[int, int]:
-    """Return the oracle's answer as two integers.
-
-    Raise ConfigurationError if it is not a pair of integers.
-    """
-    try:
-        x, a = (operator.index(part) for part in given)
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"the oracle gave {given!r}; {hint}") from error
-    return x, a
-
 
 _ROOM = 1024  # spare rows for lazy children, so that the kernel rarely returns for a larger table
 
@@ -106,7 +45,7 @@ class BallTable(Table):
     """
 
     seen: NDArray[np.int64]
-    _episodes = ball_episodes.KERNELS
+    _episodes = balls.KERNELS
 
     def __init__(
         self, axes: Axes, core: NDArray[Any], space: Space, oracle: Greedy | Packing | Oracle
@@ -114,7 +53,6 @@ class BallTable(Table):
         values = root_values(core)
         horizon = len(values)
         self.axes, self.core, self.space, self.oracle = axes, core, space, oracle
-        self._covering: Any = None  # (row, points, n_left) of an interrupted split
         vars(self).update(self._allocated(max(64, horizon)))
         state, action = space.middle()
         roots = self.rows[:horizon]
@@ -122,8 +60,7 @@ class BallTable(Table):
         roots["state"], roots["action"], roots["parent"] = state, action, NO_PARENT
         roots["n_points"], roots["step"] = space.n_pairs, np.arange(horizon)
         core["n_rows"] = core["n_balls"] = horizon
-        shape = (horizon, space.n_states, space.n_actions)
-        self.owner = np.empty(shape, np.int32)
+        self.owner = np.empty((horizon, space.n_states, space.n_actions), np.int32)
         self.owner[:] = np.arange(horizon, dtype=np.int32)[:, None, None]
         self._prepare()
 
@@ -141,7 +78,7 @@ class BallTable(Table):
         core: NDArray[Any] | None = None,
     ) -> Answer:
         axes = self.axes
-        code, found = ball_episodes.choose(
+        code, found = balls.choose(
             self.handle, self.core if core is None else core, self._mask(allowed), step, state,
             ties, rule, action,
         )  # fmt: skip
@@ -172,7 +109,7 @@ class BallTable(Table):
         return found
 
     def locate(self, step: int, state: Floats, action: Floats) -> Answer:
-        code, found = ball_episodes.locate_pair(self.handle, step, state, action)
+        code, found = balls.locate_pair(self.handle, step, state, action)
         return int(code), int(found)
 
     def is_due(self, row: int) -> bool:
@@ -190,21 +127,64 @@ class BallTable(Table):
         balls.add_child(self.handle, parent, state, action)
 
     def split(self, row: int) -> None:
-        """Cover the domain of a ball with balls of half its radius. Stop at `max_balls`."""
-        oracle = self.oracle
-        if not isinstance(oracle, Greedy):
-            split_by_oracle(self, row, oracle)
+        """Cover the domain of a ball with balls of half its radius. Stop at `max_balls`.
+
+        An interrupted split can be called again.
+        """
+        if isinstance(self.oracle, Greedy):
+            while balls.cover_domain(self.handle, row) == FULL:
+                self.reserve(1)
             return
-        if self._covering is None or self._covering[0] != row:
-            points = np.empty(int(self.rows["n_points"][row]), np.int64)
-            n_left = np.array([ball_domains.write_domain(self.handle, row, points)])
-            self._covering = row, points, n_left
-        _, points, n_left = self._covering
-        answer = FULL
-        while answer == FULL:
-            self.reserve(1)
-            answer = ball_domains.cover_domain(self.handle, row, oracle.tries, points, n_left)
-        self._covering = None
+        step, radius = int(self.rows["step"][row]), float(self.rows["radius"][row]) / 2
+        while self._has_room():
+            uncovered = self.owner[step] == row
+            if not isinstance(self.oracle, Packing):
+                pair = self._ask(self.oracle, uncovered, radius)
+                if pair is None:
+                    return
+                self.add(row, *pair)
+                continue
+            if not uncovered.any():
+                return
+            for x, a in packing(uncovered, radius, self.space):
+                if self._has_room() and self.owner[step, x, a] == row:  # else a new ball holds it
+                    self.add(row, x, a)
+
+    def _has_room(self) -> bool:
+        return bool(self.core["n_balls"][0] < self.core["max_balls"][0])
+
+    def _ask(
+        self, oracle: Oracle, uncovered: NDArray[np.bool_], radius: float
+    ) -> tuple[int, int] | None:
+        """Return the answer of a user's oracle. Raise ConfigurationError if it is wrong."""
+        try:
+            answer: Any = oracle(uncovered.copy(), radius, self.space)
+        except Exception as error:
+            raise ConfigurationError(
+                f"the oracle, called with (uncovered, radius, space), failed: {error!r}"
+            ) from error
+        if answer is None:
+            if uncovered.any():
+                x, a = np.argwhere(uncovered)[0].tolist()
+                raise ConfigurationError(
+                    f"the oracle says that all is covered, but the pair (state {x}, action "
+                    f"{a}) is not"
+                )
+            return None
+        try:
+            x, a = (operator.index(part) for part in answer)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"the oracle gave {answer!r}; expected a pair (state, action) of whole numbers, or "
+                "None"
+            ) from error
+        if not (0 <= x < uncovered.shape[0] and 0 <= a < uncovered.shape[1] and uncovered[x, a]):
+            raise ConfigurationError(
+                f"the oracle gave the pair (state {x}, action {a}), which is covered already or "
+                "not in the ball's domain; it must give one where uncovered[state, action] is "
+                "true, or None"
+            )
+        return x, a
 
     # --- size -------------------------------------------------------------------------------------
 
@@ -216,10 +196,8 @@ class BallTable(Table):
     def reserve(self, n_rows: int) -> None:
         if self.rows_in_use + n_rows > len(self.rows):
             grown = self._allocated(max(self.rows_in_use + n_rows, 2 * len(self.rows)))
-            grown["rows"][: len(self.rows)], grown["stats"][: len(self.stats)] = (
-                self.rows,
-                self.stats,
-            )
+            grown["rows"][: len(self.rows)] = self.rows
+            grown["stats"][: len(self.stats)] = self.stats
             # One call, so that an interrupt finds either all old arrays or all new ones.
             vars(self).update(grown, handle=self._packed(**grown))
 
@@ -249,7 +227,7 @@ class BallTable(Table):
 
     # --- what was learned -------------------------------------------------------------------------
 
-    def view(self, step: int) -> ball_view.Balls:
+    def view(self, step: int) -> metric_space.Balls:
         """Return the active balls of a step."""
         axes = self.axes
         used = self.rows[: self.rows_in_use]
@@ -259,7 +237,7 @@ class BallTable(Table):
         whole_numbers = {
             name: found[name].astype(np.int64) for name in ("n_visits", "depth", "n_points")
         }
-        return ball_view.Balls(
+        return metric_space.Balls(
             state=states[found["state"]], action=actions[found["action"]],
             radius=found["radius"].copy(),
             q_value=found["value"].copy(), **whole_numbers,
@@ -278,39 +256,27 @@ class BallTable(Table):
         """
         core, rows, stats = arrays["core"], arrays["balls"], arrays["stats"]
         n, horizon = len(rows), len(self.owner)
-        if (
-            rows.dtype != METRIC_BALL
-            or rows.ndim != 1
-            or int(core["n_rows"][0]) != n
-            or n < horizon
-        ):
+        if rows.dtype != METRIC_BALL or rows.ndim != 1 or not core["n_rows"][0] == n >= horizon:
             raise ValueError("the balls have another layout")
         if stats.dtype != np.float64 or stats.shape != (n if len(self.stats) else 0, N_STATS):
             raise ValueError("the statistics of the balls have another layout")
         parents = rows["parent"].astype(np.int64)
-        if (
-            (parents[:horizon] != NO_PARENT).any()
-            or (parents[horizon:] < 0).any()
-            or (parents >= np.arange(n)).any()
-        ):
+        are_older = (parents[horizon:] >= 0) & (parents[horizon:] < np.arange(horizon, n))
+        if (parents[:horizon] != NO_PARENT).any() or not are_older.all():
             raise ValueError("a ball names a parent that is not older")
         if not (np.isfinite(rows["value"]).all() and np.isfinite(stats).all()):
             raise ValueError("a value or a statistic is not finite")
         if (rows["n_visits"] < 0).any() or (rows["depth"] > MAX_DEPTH).any():
             raise ValueError("a number of visits or a depth is out of range")
-        inside = (rows["state"] >= 0) & (rows["state"] < self.owner.shape[1])
-        if not (inside & (rows["action"] >= 0) & (rows["action"] < self.owner.shape[2])).all():
-            raise ValueError("a center is not a point of the space")
+        for name, n_points in zip(("state", "action"), self.owner.shape[1:], strict=True):
+            if not ((rows[name] >= 0) & (rows[name] < n_points)).all():
+                raise ValueError("a center is not a point of the space")
         for name in self.core.dtype.names or ():
             if name not in ("n_rows", "n_balls"):
                 self.core[name] = core[name]
         self.reserve(n - horizon)
         for row in range(horizon, n):
-            parent, state, action = (
-                int(parents[row]),
-                int(rows["state"][row]),
-                int(rows["action"][row]),
-            )
+            parent, state, action = (int(rows[name][row]) for name in ("parent", "state", "action"))
             if self.owner[self.rows["step"][parent], state, action] != parent:
                 raise ValueError(f"the center of ball {row} is not in the domain of its parent")
             self.add(parent, state, action)

@@ -17,12 +17,17 @@ from zooming.agents.files.options import bonus_from_json, build_agent
 from zooming.agents.tables.q_learner import MOST_BALLS, QLearner
 from zooming.errors import ConfigurationError
 from zooming.kernels import METRIC_CORE
+from zooming.metrics.finite import Metric
 from zooming.metrics.norms import Norm
-from zooming.metrics.oracles import Greedy, Oracle, Packing
-from zooming.metrics.pairs import KINDS, Pairs, Product
-from zooming.metrics.sides import Metric
-from zooming.metrics.space import Balls, Space
-from zooming.metrics.stored_metrics import SIDES, metric_from_json, metric_to_json
+from zooming.metrics.pairs import (
+    KINDS,
+    SIDES,
+    Pairs,
+    Product,
+    metric_from_json,
+    metric_to_json,
+)
+from zooming.metrics.space import Balls, Greedy, Oracle, Packing, Space
 from zooming.partitions.balls import BallTable
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
@@ -45,7 +50,7 @@ class MetricQ(QLearner):
         Distance of (state, action) pairs. A single metric measures states and actions alike,
         and the distance of two pairs is then the larger of the two distances.
     oracle : metrics.Greedy, metrics.Packing or callable, optional
-        Covers a ball with balls of half its radius, see `zooming.metrics.oracles`.
+        Covers a ball with balls of half its radius, see `zooming.metrics.space`.
         By default `metrics.Greedy()`.
     lazy : bool, default False
         Add one child per visit, centered at the pair that was played, until the children cover
@@ -97,7 +102,14 @@ class MetricQ(QLearner):
             reward_range=reward_range, rewards=rewards,
             bounds=bounds, squash=squash, seed=seed,
         )  # fmt: skip
-        self.metric = _of_pairs(metric)
+        if isinstance(metric, Metric):
+            metric = Product(metric, metric)
+        if not isinstance(metric, (Product, Pairs)):
+            raise ConfigurationError(
+                f"metric={metric!r}: give a metrics.Product, metrics.Pairs, or one of "
+                f"{', '.join(f'metrics.{name}' for name in KINDS)}"
+            )
+        self.metric = metric
         if not isinstance(lazy, (bool, np.bool_)):
             raise ConfigurationError(f"lazy={lazy!r}: give True or False")
         self.lazy = bool(lazy)
@@ -106,25 +118,19 @@ class MetricQ(QLearner):
                 "lazy=True uses no oracle; give lazy=True or oracle=, not both"
             )
         self.oracle: Greedy | Packing | Oracle = Greedy() if oracle is None else oracle
-        if not (isinstance(self.oracle, (Greedy, Packing)) or callable(self.oracle)) or isinstance(
-            self.oracle, type
-        ):
+        is_known = isinstance(self.oracle, (Greedy, Packing))
+        if not is_known and (isinstance(oracle, type) or not callable(oracle)):
             raise ConfigurationError(
-                f"oracle={oracle!r}: give metrics.Greedy(tries), metrics.Packing(), or a function "
+                f"oracle={oracle!r}: give metrics.Greedy(), metrics.Packing(), or a function "
                 "(uncovered, radius, space)"
             )
         self.split_after = check_float(split_after, "split_after", 1e-6, 1e6)
-        self.max_balls = (
-            None
-            if max_balls is None
-            else check_int(max_balls, "max_balls", self.horizon, MOST_BALLS)
-        )
-        core = self.make_core(self.max_balls or MOST_BALLS, METRIC_CORE)
-        core["lazy"], core["split_after"], core["power"] = (
-            self.lazy,
-            self.split_after,
-            self.metric.power,
-        )
+        if max_balls is not None:
+            max_balls = check_int(max_balls, "max_balls", self.horizon, MOST_BALLS)
+        self.max_balls = max_balls
+        core = self.make_core(max_balls or MOST_BALLS, METRIC_CORE)
+        core["lazy"], core["power"] = self.lazy, self.metric.power
+        core["split_after"] = self.split_after
         space = Space(self.metric, self.axes, self.horizon)
         self._begin(BallTable(self.axes, core, space, self.oracle))
 
@@ -179,7 +185,7 @@ class MetricQ(QLearner):
         return {**super()._known_options(), **own}
 
     def _to_json(self, options: dict[str, Any]) -> dict[str, Any]:
-        oracle = self.oracle.tries if isinstance(self.oracle, Greedy) else "packing"
+        oracle = 1 if isinstance(self.oracle, Greedy) else "packing"
         own = {"metric": metric_to_json(self.metric), "oracle": oracle}
         return {name: own.get(name, one) for name, one in super()._to_json(options).items()}
 
@@ -191,34 +197,29 @@ class MetricQ(QLearner):
             raise ValueError(
                 f"{len(arrays['balls'])} balls are too few for the horizon {options['horizon']}"
             )
+        if options["oracle"] not in (1, "packing"):
+            raise ValueError(
+                f"its oracle is Greedy({options['oracle']!r}), which compared several centers and "
+                "is no longer offered; train again with metrics.Greedy()"
+            )
         metric = metric_from_json(options["metric"], arrays)
         if isinstance(metric, Product):
-            axes = Axes(
-                env.observation_space,
-                env.action_space,
-                bounds=options["bounds"],
-                squash=options["squash"],
-            )
-            n_states = metric.states.n_points(axes, 0, axes.n_state) or 0
-            n_actions = metric.actions.n_points(axes, axes.n_state, axes.n_action) or 0
+            bounds, squash = options["bounds"], options["squash"]
+            axes = Axes(env.observation_space, env.action_space, bounds=bounds, squash=squash)
+            n_states = metric.states.n_points(axes, 0, axes.n_state)
+            n_actions = metric.actions.n_points(axes, axes.n_state, axes.n_action)
             # Memory of `Space` and `BallTable`: distances, orders, and the owner of each pair.
-            n_bytes = (
-                40 * (n_states**2 + n_actions**2) + 4 * options["horizon"] * n_states * n_actions
-            )
+            n_entries = options["horizon"] * n_states * n_actions
+            n_bytes = 40 * (n_states**2 + n_actions**2) + 4 * n_entries
             if n_bytes > MOST_BYTES:
                 raise ValueError(
                     f"{n_states:,} states and {n_actions:,} actions over {options['horizon']} "
-                    "steps would take about "
-                    f"{n_bytes / 1e9:.1f} GB, more than a file may ask for; if it is yours, raise "
-                    f"zooming.agents.tables.metric_q.MOST_BYTES"
+                    f"steps would take about {n_bytes / 1e9:.1f} GB, more than a file may ask for; "
+                    "if it is yours, raise zooming.agents.tables.metric_q.MOST_BYTES"
                 )
-        oracle = (
-            None
-            if options["lazy"]
-            else Packing()
-            if options["oracle"] == "packing"
-            else Greedy(options["oracle"])
-        )
+        oracle = None
+        if not options["lazy"]:
+            oracle = Packing() if options["oracle"] == "packing" else Greedy()
         given = {**options, "bonus": bonus_from_json(options["bonus"]), "oracle": oracle}
         return build_agent(cls, env, {**given, "metric": metric})
 
@@ -238,17 +239,6 @@ class MetricQ(QLearner):
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.env_name}, {self.metric!r}, horizon={self.horizon}, "
-            f"bonus={self.bonus}, "
-            f"{self.n_balls} balls after {self.n_episodes} episodes{clipping_text(self)})"
+            f"bonus={self.bonus}, {self.n_balls} balls after {self.n_episodes} "
+            f"episodes{clipping_text(self)})"
         )
-
-
-def _of_pairs(metric: Any) -> Product | Pairs:
-    if isinstance(metric, Metric):
-        return Product(metric, metric)
-    if not isinstance(metric, (Product, Pairs)):
-        raise ConfigurationError(
-            f"metric={metric!r}: give a metrics.Product, metrics.Pairs, or one of "
-            f"{', '.join(f'metrics.{n}' for n in KINDS)}"
-        )
-    return metric

@@ -52,124 +52,7 @@ from zooming.kernels.loop.crossing import Balls, balls_at
 from zooming.kernels.loop.episodes import Parts, compile_later
 from zooming.kernels.loop.jit import jit_inline, jit_kernel, jit_no_refcount
 
-SAMPLE = 256  # the most points of a domain on which a candidate for a center is judged
-
-
-@jit_no_refcount
-def n_within(t, row, step, reach, points, n_points, point):
-    """Return how many points of a domain a child around `point` would take over.
-
-    At most SAMPLE points are counted, evenly spaced in `points`.
-    """
-    owner = t.owner
-    n_actions = owner.shape[2]
-    state = point // n_actions
-    action = point % n_actions
-    n_looks = min(n_points, SAMPLE)
-    n = 0
-    for k in range(n_looks):
-        other = points[k * n_points // n_looks]
-        x = other // n_actions
-        a = other % n_actions
-        if pair_distance(t, state, action, x, a) <= reach:
-            n += np.int64(owner[step, x, a] == row)
-    return n
-
-
-@jit_no_refcount
-def domain(t, row, points):
-    """Write the points of a domain, as x * n_a + a, and return their number.
-
-    The points are sorted by the distance of the state from the center's state, then by the distance
-    of the action from the center's action. If the metric is not a product, they are sorted by the
-    distance of the pair.
-    """
-    table, core, owner = t.rows, t.core, t.owner
-    distances, action_distances = t.distances, t.action_distances
-    orders, action_orders = t.orders, t.action_orders
-    step = table[row]["step"]
-    state = table[row]["state"]
-    action = table[row]["action"]
-    reach = table[row]["reach"]
-    n_actions = owner.shape[2]
-    is_product = core[0]["power"] != PAIRS
-    center = np.int64(state) if is_product else np.int64(state) * n_actions + action
-    n = 0
-    for i in range(orders.shape[0]):
-        x = np.int64(orders[center, i])
-        along = distances[center, x]
-        if along > reach:
-            break
-        for j in range(n_actions if is_product else 1):
-            if is_product:
-                a = np.int64(action_orders[action, j])
-                if combine_distances(core, along, action_distances[action, a]) > reach:
-                    break
-            else:
-                a = x % n_actions
-                x = x // n_actions
-            if owner[step, x, a] == row:
-                points[n] = x * n_actions + a
-                n += 1
-    return n
-
-
-@jit_no_refcount
-def cover(t, row, most_tries, points, n_left):
-    """Cover dom(B) with children. Return FINE, or FULL if the table has no free row.
-
-    This is the oracle `metrics.Greedy`. For each child, it compares `most_tries` uncovered points,
-    evenly spaced in `points`, and chooses the one whose ball takes the most points. `points` is the
-    domain before the split. Its first n_left[0] entries contain all uncovered points. Covering
-    stops at `max_balls`. After FULL, make room and call again with the same `points` and `n_left`.
-    """
-    table, core, owner = t.rows, t.core, t.owner
-    step = table[row]["step"]
-    reach = table[row]["reach"] * 0.5 ** (core[0]["power"] if core[0]["power"] > 0.0 else 1.0)
-    n_actions = owner.shape[2]
-    while table[row]["n_points"] > 0:
-        if core[0]["n_balls"] >= core[0]["max_balls"]:
-            return FINE
-        if core[0]["n_rows"] >= table.shape[0]:
-            return FULL
-        if 2 * table[row]["n_points"] <= n_left[0]:  # half are covered: so the total time is linear
-            n = 0
-            for i in range(n_left[0]):
-                if owner[step, points[i] // n_actions, points[i] % n_actions] == row:
-                    points[n] = points[i]
-                    n += 1
-            n_left[0] = n
-        best = np.int64(-1)
-        most = -1
-        n_tries = min(most_tries, np.int64(table[row]["n_points"]))
-        for c in range(n_tries):
-            i = c * n_left[0] // n_tries
-            while owner[step, points[i] // n_actions, points[i] % n_actions] != row:
-                i = (i + 1) % n_left[0]
-            if n_tries == 1:
-                best = points[i]
-                break
-            n = n_within(t, row, step, reach, points, n_left[0], points[i])
-            if n > most:
-                most = n
-                best = points[i]
-        add_ball(t, row, best // n_actions, best % n_actions)
-    return FINE
-
-
-@jit_kernel
-def write_domain(handle, row, points):
-    """Call `domain` on the table with this handle."""
-    return domain(balls_at(handle), row, points)
-
-
-@jit_kernel
-def cover_domain(handle, row, most_tries, points, n_left):
-    """Call `cover` on the table with this handle."""
-    return cover(balls_at(handle), row, most_tries, points, n_left)
-
-
-PAIRS = -1.0
+PAIRS = -1.0  # `power` of a metric on pairs that is not a product
 MAX_DEPTH = 26  # balls are split up to this depth; the next split would take about 4^26 visits
 # Columns of `grid`, one row per axis: ends, number of points, 1 for an axis of integers.
 LOW, HIGH, COUNT, WHOLE = 0, 1, 2, 3
@@ -224,17 +107,6 @@ def combine_distances(core, along_state, along_action):
     if core[0]["power"] == 0.0:
         return max(along_state, along_action)
     return along_state + along_action
-
-
-@jit_inline
-def pair_distance(t, state, action, other_state, other_action):
-    """Return the distance of two pairs in stored form: to the power p."""
-    core, distances, n_actions = t.core, t.distances, t.owner.shape[2]
-    if core[0]["power"] == PAIRS:
-        return distances[state * n_actions + action, other_state * n_actions + other_action]
-    return combine_distances(
-        core, distances[state, other_state], t.action_distances[action, other_action]
-    )
 
 
 # --- selection ------------------------------------------------------------------------------------
@@ -396,13 +268,43 @@ def add_ball(t, parent, state, action):
     core[0]["n_balls"] += 1
 
 
-# --- kernels that Python calls --------------------------------------------------------------------
+@jit_no_refcount
+def cover(t, row):
+    """Cover dom(B) with children. Return FINE, or FULL if the table has no free row.
+
+    This is the oracle `metrics.Greedy`: each child is centered at the uncovered pair whose state is
+    nearest to the center's, and then whose action is. Covering stops at `max_balls`. After FULL,
+    make room and call again.
+    """
+    table, core, owner = t.rows, t.core, t.owner
+    step, state, action = table[row]["step"], table[row]["state"], table[row]["action"]
+    reach = table[row]["reach"]
+    n_actions = owner.shape[2]
+    is_product = core[0]["power"] != PAIRS
+    center = np.int64(state) if is_product else np.int64(state) * n_actions + action
+    for i in range(t.orders.shape[0]):
+        x = np.int64(t.orders[center, i])
+        along = t.distances[center, x]
+        if along > reach:
+            break
+        for j in range(n_actions if is_product else 1):
+            if is_product:
+                a = np.int64(t.action_orders[action, j])
+                if combine_distances(core, along, t.action_distances[action, a]) > reach:
+                    break
+            else:
+                a = x % n_actions
+                x = x // n_actions
+            if owner[step, x, a] == row:
+                if core[0]["n_balls"] >= core[0]["max_balls"]:
+                    return FINE
+                if core[0]["n_rows"] >= table.shape[0]:
+                    return FULL
+                add_ball(t, row, x, a)
+    return FINE
 
 
-@jit_kernel
-def add_child(handle, parent, state, action):
-    """Call `add_ball` on the table with this handle."""
-    add_ball(balls_at(handle), parent, state, action)
+# --- the parts of the training loop ---------------------------------------------------------------
 
 
 @jit_kernel
@@ -500,11 +402,22 @@ PARTS = Parts(
     sizes, locate,
 )  # fmt: skip
 
-
 KERNELS = compile_later("balls", PARTS)
 
 
 # --- kernels that Python calls --------------------------------------------------------------------
+
+
+@jit_kernel
+def add_child(handle, parent, state, action):
+    """Call `add_ball` on the table with this handle."""
+    add_ball(balls_at(handle), parent, state, action)
+
+
+@jit_kernel
+def cover_domain(handle, row):
+    """Call `cover` on the table with this handle."""
+    return cover(balls_at(handle), row)
 
 
 @jit_kernel
@@ -529,3 +442,19 @@ def choose(handle, core, mask, step, point, ties, rule, action):
     played = play_action(t, core, mask, row, step, state, rule)
     point_of(t.grid, n_state, core[0]["n_action"], played, action)
     return FINE, row
+
+
+@jit_kernel
+def shortest_paths(lengths):
+    """Replace the lengths of edges by the lengths of shortest paths, in place (Floyd-Warshall).
+
+    The length of a missing edge is infinite.
+    """
+    n = lengths.shape[0]
+    for k in range(n):
+        for i in range(n):
+            first = lengths[i, k]
+            if first == np.inf:
+                continue
+            for j in range(n):
+                lengths[i, j] = min(lengths[i, j], first + lengths[k, j])

@@ -1,1 +1,0 @@
-"""Balls of a finite metric space."""
