@@ -12,6 +12,8 @@ zooming dimension: the growth of the number of near-optimal balls as their radiu
 
 from __future__ import annotations
 
+import numpy as np
+
 from zooming.agents.base.agent import Agent
 from zooming.agents.tables.metric_q import MetricQ
 from zooming.agents.tables.q_learner import QLearner
@@ -64,13 +66,14 @@ def audit(
     >>> zooming.audit(agent).holds
     True
     """
-    if not isinstance(agent, QLearner):
-        raise ConfigurationError(_why_not(agent))
-    if not agent.has_lemmas:
+    if not isinstance(agent, QLearner) or not agent.has_lemmas:
+        why = "has a rule of its own"
+        if not isinstance(agent, QLearner):
+            n_balls = getattr(agent, "n_balls", 0)
+            why = f"counts the {agent.counted} in n_balls" if n_balls else "keeps no balls"
         raise ConfigurationError(
-            f"{type(agent).__name__} has a rule of its own, to which no lemma of the paper "
-            "applies; "
-            "AdaptiveQ, NetQ and MetricQ can be audited"
+            f"{type(agent).__name__} {why}, to which no lemma of the paper applies; AdaptiveQ, "
+            "NetQ and MetricQ can be audited"
         )
     check_int(n_points, "n_points", 1)
     if optimal is not None and not isinstance(optimal, Optimal):
@@ -80,17 +83,7 @@ def audit(
             f"the optimum is for {optimal.horizon} steps, the agent plays {agent.horizon}: solve "
             "its environment"
         )
+    generator = np.random.default_rng(seed)
     if isinstance(agent, MetricQ):
-        return audit_balls(agent, optimal, n_points, seed)
-    return audit_boxes(agent, optimal, n_points, seed)
-
-
-def _why_not(agent: Agent) -> str:
-    """Return why an agent that is not a `QLearner` cannot be audited, and what can be."""
-    name, can = type(agent).__name__, "AdaptiveQ, NetQ and MetricQ can be audited"
-    if not getattr(agent, "n_balls", 0):
-        return f"{name} keeps no balls, so there is nothing to audit; {can}"
-    return (
-        f"{name} cannot be audited: its n_balls counts the {agent.counted}, to which no lemma of "
-        f"the paper applies; {can}"
-    )
+        return audit_balls(agent, optimal, n_points, generator)
+    return audit_boxes(agent, optimal, n_points, generator)

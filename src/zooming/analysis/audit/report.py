@@ -1,15 +1,21 @@
-"""The report of an audit: one entry per law, and the measured constants."""
+"""The report of an audit, and what is checked alike on boxes and on balls of a metric."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from zooming.agents.tables.q_learner import QLearner
+from zooming.analysis.optimal import Optimal
 from zooming.bonuses import Doubling, Exact, Theory
 from zooming.envs.compiled import CompiledEnv
+from zooming.kernels.balls import MAX_DEPTH
+from zooming.validation import Floats
+
+TOLERANCE = 1e-9  # of values and radii, for rounding errors
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,24 @@ class Audit:
     zooming_dimension: float | None
     nbytes: int
 
+    @classmethod
+    def of(
+        cls,
+        agent: QLearner,
+        laws: Iterable[Law],
+        sizes: Floats,
+        failures: float | None,
+        dimension: float | None,
+        aspect: float | None = None,
+        size_ratio: float | None = None,
+    ) -> Audit:
+        """Return the report on an agent. `sizes` are sqrt(n) diam of the balls that count."""
+        c1, c2 = (sizes.min(), sizes.max()) if len(sizes) else (np.nan, np.nan)
+        return cls(
+            f"Audit of {agent!r}", tuple(laws), float(c1), float(c2), aspect, size_ratio, failures,
+            dimension, agent.nbytes,
+        )  # fmt: skip
+
     @property
     def holds(self) -> bool:
         """True if no law is broken."""
@@ -111,12 +135,69 @@ class Audit:
         return [*found, f"{self.nbytes:,} bytes"]
 
 
-def growth(counts: NDArray[np.float64]) -> float | None:
-    """Return the slope of log2 counts[l] over the depths l; None for fewer than three depths.
+@dataclass(frozen=True)
+class Sample:
+    """Pairs of one step, at which optimism is checked, with the agent's Q of each.
 
-    The deepest level is left out, because it is still being filled.
+    `name` returns the text for pair i in a message.
     """
-    depths: NDArray[np.int64] = np.flatnonzero(counts > 0)
+
+    states: Floats
+    actions: Floats
+    q_value: Floats
+    name: Callable[[int], str]
+
+
+def check_optimism(
+    agent: QLearner,
+    optimal: Optimal,
+    samples: Iterable[Sample],
+    generator: np.random.Generator,
+    applies: Callable[[Theory | Exact], bool],
+) -> tuple[Law, float]:
+    """Check Q >= Q* at the samples of each step. Return the law and the share of failures.
+
+    Q fails if it is too low by more than the optimum's error. The law is broken only if the bonus
+    guarantees optimism in this environment and the guarantee `applies` to the agent.
+    """
+    failed, looked, worst, first = 0, 0, 0.0, ""
+    for step, sample in enumerate(samples):
+        truth = optimal.q_values(step, sample.states, sample.actions)
+        short = truth - sample.q_value - optimal.error
+        is_low = short > TOLERANCE
+        failed, looked = failed + int(is_low.sum()), looked + len(short)
+        worst = max(worst, float(short.max()))
+        if not first and is_low.any():
+            i = int(np.argmax(is_low))
+            first = (
+                f"; first at step {step}, {sample.name(i)}: Q = {sample.q_value[i]:.4f} < Q* = "
+                f"{truth[i]:.4f}"
+            )
+    promise = find_optimistic_bonus(agent.bonus, optimal.grid.env, generator)
+    is_proved = promise is not None and applies(promise)
+    found = f"Q >= Q* fails at {failed / looked:.2%} of {looked:,} pairs"
+    if failed:
+        found += f", by up to {worst:.3g}{first}"
+        found += "" if is_proved else " (nothing is promised here)"
+    return Law("optimism", not failed if is_proved else None, found), failed / looked
+
+
+def zooming_dimension(
+    optimal: Optimal, centers: Iterable[tuple[Floats, Floats, Floats]]
+) -> float | None:
+    """Return the zooming dimension: the slope over l of log2(near-optimal balls of depth l).
+
+    `centers` are (states, actions, radius / d_max) of the balls, for each step. A ball of radius
+    2^-l is near-optimal if the gap V* - Q* at its center is at most H 2^-l. The deepest level is
+    left out, because it is still being filled. Return None for fewer than three depths.
+    """
+    counts = np.zeros(MAX_DEPTH + 1)
+    for step, (states, actions, radius) in enumerate(centers):
+        gap = optimal.values(step, states) - optimal.q_values(step, states, actions)
+        near = (gap <= optimal.horizon * radius) & (radius > 0)  # an atom has radius 0
+        level = np.rint(-np.log2(radius[near])).astype(np.int64)
+        counts += np.bincount(level, minlength=len(counts))[: len(counts)]
+    depths = np.flatnonzero(counts > 0)
     if len(depths) < 3:
         return None
     depths = depths[:-1]
@@ -142,26 +223,20 @@ def find_optimistic_bonus(
 
 def _has_random_rewards(env: CompiledEnv, generator: np.random.Generator) -> bool:
     """Test at 20 random pairs (x, a) per step whether the reward depends on the outcome."""
-    assert env.given is not None
+    given = env.given
+    assert given is not None
     for step in range(env.horizon):
         every, weights = env.outcomes(step, 16)
         for _ in range(20):
             x = generator.uniform(env.state_box.low, env.state_box.high)
             a = generator.uniform(env.action_box.low, env.action_box.high)
             x, a = env.round_discrete(x, a)
-            outcomes = every
+            outcomes, spare = every, np.empty_like(x)
             if env.weigh is not None:
                 weights = weights.copy()
                 env.weigh(x, a, step, env.params, every, weights)
                 outcomes = every[weights > 0]
-            if (
-                len(
-                    {
-                        round(float(env.given(x, a, step, env.params, w, np.empty_like(x))), 12)
-                        for w in outcomes
-                    }
-                )
-                > 1
-            ):
+            rewards = [float(given(x, a, step, env.params, w, spare)) for w in outcomes]
+            if len({round(reward, 12) for reward in rewards}) > 1:
                 return True
     return False
