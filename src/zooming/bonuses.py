@@ -1,4 +1,22 @@
-"""The interface of a bonus, and its simplest form: c / sqrt(t)."""
+"""Exploration bonuses b(t), added to the target of the t-th visit of a ball.
+
+`Scaled` and `Theory` have the form scale / sqrt(t), where `scale` depends on the horizon and the
+span of the rewards. `Exact` and `Bernstein` depend on the visits of each ball.
+
+`Theory` has the constants for which the regret bound is proved. At H = 5, K = 2000 its b(1) is 86,
+far above any return, so the agent explores for thousands of visits. `Exact` drops the slack of that
+proof. `Scaled` keeps only the form c / sqrt(t); all experiments of the paper use it, with c tuned.
+
+All but `Scaled` depend on K only through iota = log(4 H K / delta). If K is unknown
+(`episodes=None`), episode k uses iota_k = log(8 H k^2 / delta), which needs no restart. `Doubling`
+instead restarts with K = 1, 2, 4, ... The bonuses with a failure probability share these options:
+
+- `episodes` is K, the number of episodes, or None if it is unknown;
+- `delta` is the failure probability, between 0 and 1;
+- `lipschitz` is the Lipschitz constant L of Q* on the unit cube under the l-infinity metric,
+  weighted as the agent's axes are (largest weight 1); it counts as 0 if all balls are points;
+- `reward_noise` is the sigma of rewards that are sub-Gaussian around their mean.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +71,25 @@ class Scaled:
         return self.c
 
 
+@dataclass(frozen=True)
 class Confident:
     """Base class of bonuses with a failure probability: scale = a sqrt(iota) + b."""
 
-    episodes: int | None
-    delta: float
+    episodes: int | None = None
+    delta: float = 0.05
+    lipschitz: float = 1.0
+
+    def __post_init__(self) -> None:
+        kind = type(self).__name__
+        if self.episodes is not None:
+            check_int(self.episodes, f"{kind}: episodes", 1)
+        if not 0 < check_float(self.delta, f"{kind}: delta", 0.0, 1.0) < 1:
+            raise ConfigurationError(
+                f"{kind}: delta={self.delta}: the failure probability must lie between 0 and 1"
+            )
+        for name in ("lipschitz", "reward_noise", "c1", "c2"):
+            if hasattr(self, name):
+                check_float(getattr(self, name), f"{kind}: {name}", 0.0, math.inf)
 
     def log_term(self, horizon: int) -> float:
         """Return iota. If K is unknown, return iota_1."""
@@ -79,31 +111,9 @@ class Confident:
         raise NotImplementedError
 
     def scale(self, horizon: int, reward_span: float, episode: int = 1) -> float:
-        """Return the numerator of b(t).
-
-        Parameters
-        ----------
-        horizon : int
-            Number of steps H of an episode.
-        reward_span : float
-            The highest minus the lowest reward of one step.
-        episode : int, default 1
-            The episode k, from 1. It is used only if K is unknown.
-        """
+        """Return the numerator of b(t), for the episode k (from 1) if K is unknown."""
         per_root_iota, constant = self.terms(horizon, reward_span)
         return per_root_iota * math.sqrt(self.iota(horizon, episode)) + constant
-
-    def _check(self) -> None:
-        kind = type(self).__name__
-        if self.episodes is not None:
-            check_int(self.episodes, f"{kind}: episodes", 1)
-        if not 0 < check_float(self.delta, f"{kind}: delta", 0.0, 1.0) < 1:
-            raise ConfigurationError(
-                f"{kind}: delta={self.delta}: the failure probability must lie between 0 and 1"
-            )
-        for name in ("lipschitz", "reward_noise", "c1", "c2"):
-            if hasattr(self, name):
-                check_float(getattr(self, name), f"{kind}: {name}", 0.0, math.inf)
 
 
 @dataclass(frozen=True)
@@ -121,15 +131,8 @@ class Theory(Confident):
 
     Parameters
     ----------
-    episodes : int, optional
-        K, the number of episodes. None if it is unknown.
-    delta : float, default 0.05
-        Failure probability, between 0 and 1.
-    lipschitz : float, default 1.0
-        Lipschitz constant L of Q* on the unit cube under the l-infinity metric, weighted as the
-        agent's axes are (largest weight 1). It counts as 0 if all balls are single points.
-    reward_noise : float, default 0.0
-        sigma of rewards that are sub-Gaussian around their mean.
+    episodes, delta, lipschitz, reward_noise
+        See `zooming.bonuses`.
 
     Examples
     --------
@@ -139,18 +142,11 @@ class Theory(Confident):
     [61.81, 108.61]
     """
 
-    episodes: int | None = None
-    delta: float = 0.05
-    lipschitz: float = 1.0
     reward_noise: float = 0.0
 
-    def __post_init__(self) -> None:
-        self._check()
-
     def terms(self, horizon: int, reward_span: float) -> tuple[float, float]:
-        return 2 * (
-            reward_span * horizon**1.5 + self.reward_noise * math.sqrt(horizon)
-        ), 4 * self.lipschitz
+        noise = self.reward_noise * math.sqrt(horizon)
+        return 2 * (reward_span * horizon**1.5 + noise), 4 * self.lipschitz
 
 
 @dataclass(frozen=True)
@@ -167,17 +163,10 @@ class Exact(Confident):
 
     Parameters
     ----------
-    episodes : int, optional
-        K, the number of episodes. None if it is unknown.
-    delta : float, default 0.05
-        Failure probability, between 0 and 1.
-    lipschitz : float, default 1.0
-        Lipschitz constant L of Q* on the unit cube under the l-infinity metric, weighted as the
-        agent's axes are (largest weight 1). It counts as 0 if all balls are single points.
+    episodes, delta, lipschitz, reward_noise
+        See `zooming.bonuses`. The noise adds 2 sigma to the range of the rewards.
     random_rewards : bool, default False
         Widen by the reward's own range, for any bounded random reward.
-    reward_noise : float, default 0.0
-        sigma of rewards that are sub-Gaussian around their mean. Adds 2 sigma to the range.
 
     Examples
     --------
@@ -185,14 +174,11 @@ class Exact(Confident):
     2.607
     """
 
-    episodes: int | None = None
-    delta: float = 0.05
-    lipschitz: float = 1.0
     random_rewards: bool = False
     reward_noise: float = 0.0
 
     def __post_init__(self) -> None:
-        self._check()
+        super().__post_init__()
         if self.random_rewards and self.reward_noise:
             raise ConfigurationError(
                 f"Exact: random_rewards=True and reward_noise={self.reward_noise}: either covers "
@@ -230,15 +216,8 @@ class Bernstein(Confident):
 
     Parameters
     ----------
-    episodes : int, optional
-        K, the number of episodes. None if it is unknown.
-    delta : float, default 0.05
-        Failure probability, between 0 and 1.
-    lipschitz : float, default 1.0
-        Lipschitz constant L of Q* on the unit cube under the l-infinity metric, weighted as the
-        agent's axes are (largest weight 1). It counts as 0 if all balls are single points.
-    reward_noise : float, default 0.0
-        sigma of rewards that are sub-Gaussian around their mean.
+    episodes, delta, lipschitz, reward_noise
+        See `zooming.bonuses`.
     c1, c2 : float, default 4.0
         Constants of beta_t. With these defaults b(1) equals that of Theory.
 
@@ -248,15 +227,9 @@ class Bernstein(Confident):
     4.0
     """
 
-    episodes: int | None = None
-    delta: float = 0.05
-    lipschitz: float = 1.0
     reward_noise: float = 0.0
     c1: float = 4.0
     c2: float = 4.0
-
-    def __post_init__(self) -> None:
-        self._check()
 
     def terms(self, horizon: int, reward_span: float) -> tuple[float, float]:
         return 2 * self.reward_noise * math.sqrt(horizon), 4 * self.lipschitz
