@@ -85,67 +85,39 @@ class Certificate:
     value_low: float
 
     def __str__(self) -> str:
-        return "\n".join(
-            [self._title(), *(f"  {name:9} {text}" for name, text in self._lines().items())]
-        )
-
-    def _title(self) -> str:
-        return f"PAC certificate for epsilon = {self.epsilon:g}, delta = {self.delta:g}"
-
-    def _lines(self) -> dict[str, str]:
-        """Return the lines of the summary, by topic."""
-        gap = f"V* - V is at most {self.gap_bound:.4g} with probability {1 - self.delta:g}"
+        sure = f"with probability {1 - self.delta:g}"
+        gap = f"V* - V is at most {self.gap_bound:.4g} {sure}"
         proved = {
             "proved": f"{gap} (asked: {self.epsilon:g})",
             "claimed": f"nothing; the paper claims that {gap}, but one step of its proof is open "
             "for H > 1 with splits",
             "nothing": f"nothing: {'; '.join(self.reasons)}",
         }
-        measured = "nothing"
-        if self.evaluation is not None:
-            measured = (
-                f"its value is {self.evaluation}; at least {self.value_low:.4f} with probability "
-                f"{1 - self.delta:g} "
-                "(Hoeffding, if rewards stay in their range and episodes are independent)"
-            )
-        at_once = max(0.0, 1 - 2 * self.delta)
-        both = (
-            f"what is {self.status} and what is measured each hold with the probability stated; "
-            f"both hold at once with probability {at_once:g}"
-        )
-        return {
+        lines = {
             "policy": f"the policy of episode {self.chosen:,}, drawn uniformly from "
             f"{self.episodes:,}",
             "proved": proved[self.status],
             "assuming": "; ".join(self.assumptions),
-            "measured": measured,
-            **(
-                {"together": both}
-                if self.status != "nothing" and self.evaluation is not None
-                else {}
-            ),
+            "measured": "nothing",
         }
-
-
-def _n_atoms(agent: QLearner) -> int:
-    """Return the number of balls per step before any split."""
-    return math.prod(agent.axes.n_values)
+        if self.evaluation is not None:
+            lines["measured"] = (
+                f"its value is {self.evaluation}; at least {self.value_low:.4f} {sure} "
+                "(Hoeffding, if rewards stay in their range and episodes are independent)"
+            )
+            if self.status != "nothing":
+                lines["together"] = (
+                    f"what is {self.status} and what is measured each hold with the probability "
+                    f"stated; both hold at once with probability {max(0.0, 1 - 2 * self.delta):g}"
+                )
+        title = f"PAC certificate for epsilon = {self.epsilon:g}, delta = {self.delta:g}"
+        return "\n".join([title, *(f"  {name:9} {text}" for name, text in lines.items())])
 
 
 def _lipschitz(agent: QLearner) -> float:
     """Return the Lipschitz constant that the bonus assumes, or 1 if it assumes none."""
     bonus = getattr(agent.bonus, "bonus", agent.bonus)
     return float(getattr(bonus, "lipschitz", 1.0))
-
-
-def _regret_bound(agent: QLearner, episodes: int, delta: float) -> float:
-    """Return the regret bound for rewards scaled to [0, 1]."""
-    span = agent.reward_range[1] - agent.reward_range[0]
-    if agent.axes.n_wide == 0:
-        return theory.discrete_regret_bound(agent.horizon, episodes, _n_atoms(agent), 1, delta)
-    return theory.regret_bound(
-        agent.horizon, episodes, agent.axes.n_wide, _n_atoms(agent), delta, _lipschitz(agent) / span
-    )
 
 
 def gap_bound(agent: QLearner, episodes: int, delta: float) -> float:
@@ -156,7 +128,12 @@ def gap_bound(agent: QLearner, episodes: int, delta: float) -> float:
     assert isinstance(agent.bonus, Theory)
     span = agent.reward_range[1] - agent.reward_range[0]
     left = _remaining_delta(delta, agent) - agent.bonus.delta
-    total = _regret_bound(agent, episodes, agent.bonus.delta)
+    failure, n_atoms = agent.bonus.delta, math.prod(agent.axes.n_values)
+    if agent.axes.n_wide == 0:
+        total = theory.discrete_regret_bound(agent.horizon, episodes, n_atoms, 1, failure)
+    else:
+        d, lipschitz = agent.axes.n_wide, _lipschitz(agent) / span  # for rewards in [0, 1]
+        total = theory.regret_bound(agent.horizon, episodes, d, n_atoms, failure, lipschitz)
     if not _has_one_start(agent):
         total += theory.start_error(agent.horizon, episodes, theory.START_SHARE * delta)
     return span * total / episodes / left
@@ -185,16 +162,16 @@ def episodes_needed(agent: QLearner, epsilon: float, delta: float) -> float:
     """
     if agent._without_bound() is not None:
         return math.inf
-    span = agent.reward_range[1] - agent.reward_range[0]
+    span, n_atoms = agent.reward_range[1] - agent.reward_range[0], math.prod(agent.axes.n_values)
+    options = {"random_starts": not _has_one_start(agent)}
     if agent.axes.n_wide == 0:
         return theory.discrete_pac_episodes(
-            agent.horizon, epsilon / span, delta, _n_atoms(agent), 1, not _has_one_start(agent)
+            agent.horizon, epsilon / span, delta, n_atoms, 1, **options
         )
+    lipschitz, d = _lipschitz(agent) / span, agent.axes.n_wide
     return theory.pac_episodes(
-        agent.horizon, epsilon / span, delta, agent.axes.n_wide, _n_atoms(agent),
-        _lipschitz(agent) / span, 1.0,
-        not _has_one_start(agent),
-    )  # fmt: skip
+        agent.horizon, epsilon / span, delta, d, n_atoms, lipschitz, **options
+    )
 
 
 def find_obstacles(agent: QLearner, episodes: int, epsilon: float, delta: float) -> list[str]:
@@ -229,28 +206,21 @@ def find_obstacles(agent: QLearner, episodes: int, epsilon: float, delta: float)
 def assumptions(agent: QLearner, is_proved: bool) -> tuple[str, ...]:
     """Return the assumptions of the measured bound and, if `is_proved`, of the proved one too."""
     low, high = agent.reward_range
-    found = [
-        f"rewards in [{low:g}, {high:g}]",
-        "independent episodes",
-        f"H = {agent.horizon} steps each",
-    ]
-    if not is_proved:
-        return tuple(found)
-    if agent.axes.n_wide:
+    steps = f"H = {agent.horizon} steps each"
+    found = [f"rewards in [{low:g}, {high:g}]", "independent episodes", steps]
+    if is_proved and agent.axes.n_wide:
         found.append(
             f"Q* is Lipschitz with L = {_lipschitz(agent):g} on the unit cube (not checked)"
         )
-    if agent.action == "uniform":
-        return (
-            *found,
+    if is_proved:
+        found.append(
             "the policy is played as it learned, with act: predict plays the center of the ball "
-            "instead of a draw",
+            "instead of a draw"
+            if agent.action == "uniform"
+            else "no two best balls tie: else the proof is for act, and predict may break the tie "
+            "in another way"
         )
-    return (
-        *found,
-        "no two best balls tie: else the proof is for act, and predict may break the tie in "
-        "another way",
-    )
+    return tuple(found)
 
 
 MOST_EPISODES_BY_DEFAULT = 10**8  # limit, unless the user gives a number
@@ -322,47 +292,40 @@ def learn_pac(
         )
     needed = episodes_needed(agent, epsilon, delta)
     if episodes is None:
+        budget = f"Give a budget, learn_pac({epsilon}, {delta}, episodes=...): the policy is drawn"
         if (why := agent._without_bound()) is not None:
             raise ConfigurationError(
-                f"the theory names no number of episodes for {type(agent).__name__}: {why}. Give "
-                "a budget, "
-                f"learn_pac({epsilon}, {delta}, episodes=...): the policy is drawn and measured "
-                "all the same"
+                f"the theory names no number of episodes for {type(agent).__name__}: {why}. "
+                f"{budget} and measured all the same"
             )
         if needed > MOST_EPISODES_BY_DEFAULT:
             raise ConfigurationError(
                 f"epsilon={epsilon}, delta={delta}: the theory asks for {needed:.3g} episodes; "
-                f"learn_pac plays at most {MOST_EPISODES_BY_DEFAULT:,} by default. Give a budget, "
-                f"learn_pac({epsilon}, {delta}, episodes=...): the certificate says what was "
-                "proved with it"
+                f"learn_pac plays at most {MOST_EPISODES_BY_DEFAULT:,} by default. {budget}, and "
+                "the certificate says what was proved with it"
             )
         episodes = int(needed)
     episodes = check_int(episodes, "episodes", 1)
     reasons = find_obstacles(agent, episodes, epsilon, delta)
     chosen, policy = _play(agent, episodes, progress_bar)
 
-    env_seed, low, high = (
-        seeds.derive_seed(agent.seed, "pac evaluation", np.uint32),
-        *_return_range(agent),
-    )
     evaluation, value_low = None, -math.inf
     if evaluation_episodes:
+        env_seed = seeds.derive_seed(agent.seed, "pac evaluation", np.uint32)
         evaluation = evaluate(policy, agent.env, evaluation_episodes, seed=(env_seed + 1) % 2**32)
-        value_low = max(
-            low,
-            evaluation.mean
-            - (high - low) * math.sqrt(math.log(1 / delta) / (2 * evaluation_episodes)),
-        )
+        # The range of a return contains 0, because an episode may end early.
+        lowest = min(0.0, agent.horizon * agent.reward_range[0])
+        highest = max(0.0, agent.horizon * agent.reward_range[1])
+        width = math.sqrt(math.log(1 / delta) / (2 * evaluation_episodes))
+        value_low = max(lowest, evaluation.mean - (highest - lowest) * width)
 
     gap = math.inf if reasons else gap_bound(agent, episodes, delta)
     if not reasons and gap > epsilon:
-        share = (
-            f"at best {gap:.3g}"
-            if gap < agent.horizon * span
-            else "no less than what an episode can earn"
-        )
+        least = f"at best {gap:.3g}"
+        if gap >= agent.horizon * span:
+            least = "no less than what an episode can earn"
         reasons.append(
-            f"the bound on the gap after {episodes:,} episodes is {share}; about {needed:.3g} "
+            f"the bound on the gap after {episodes:,} episodes is {least}; about {needed:.3g} "
             "would be needed"
         )
     is_sound = agent.horizon == 1 or agent.axes.n_wide == 0
@@ -376,29 +339,16 @@ def learn_pac(
 
 def _play(agent: QLearner, episodes: int, progress_bar: bool) -> tuple[int, QLearner]:
     """Train for all `episodes`. Return the drawn episode, and the agent before it."""
-    generator = np.random.default_rng(
-        seeds.seed_sequence(agent.seed, f"pac after {agent.n_episodes}")
-    )
-    drawn, done, policy = int(generator.integers(1, episodes, endpoint=True)), 0, agent
+    sequence = seeds.seed_sequence(agent.seed, f"pac after {agent.n_episodes}")
+    drawn = int(np.random.default_rng(sequence).integers(1, episodes, endpoint=True))
+    done, policy = 0, agent
     for end in (drawn - 1, episodes):
         while done < end:
             block = min(BLOCK, end - done)
             agent.learn(block, progress_bar=progress_bar)
             done += block
-        if end < drawn:
-            policy = _copy(agent)
+        if end < drawn:  # a copy with its own table and generator state; the env is shared
+            policy = copy.copy(agent)
+            policy.table, policy.run.env_generator = agent.table.copy(), agent.run.env_generator
+            policy._paused = agent._paused.copy()
     return drawn, policy
-
-
-def _copy(agent: QLearner) -> QLearner:
-    """Return a copy of the agent with its own table and generator state. The env is shared."""
-    policy = copy.copy(agent)
-    policy.table, policy.run.env_generator = agent.table.copy(), agent.run.env_generator
-    policy._paused = agent._paused.copy()
-    return policy
-
-
-def _return_range(agent: QLearner) -> tuple[float, float]:
-    """Return the range of an episode's return. It contains 0, because an episode may end early."""
-    low, high = agent.reward_range
-    return min(0.0, agent.horizon * low), max(0.0, agent.horizon * high)

@@ -73,10 +73,8 @@ def reward_range(
     '-17.9 to 1.6'
     """
     check_env(env)
-    episodes, margin = (
-        check_int(episodes, "episodes", 1),
-        check_float(margin, "margin", 0.0, np.inf),
-    )
+    episodes = check_int(episodes, "episodes", 1)
+    margin = check_float(margin, "margin", 0.0, np.inf)
     seed, stated = check_int(seed, "seed", 0), stated_range(env)
     if stated is not None:
         return stated
@@ -105,11 +103,7 @@ def reward_range(
 
 
 def _actions(space: gym.Space[Any], rng: np.random.Generator, episode: int) -> Iterator[Any]:
-    """Yield the actions of one episode.
-
-    Four kinds of episodes take turns: a random action at every step, one random action throughout,
-    a random corner of the space at every step, and one corner throughout.
-    """
+    """Yield the actions of one episode, whose kind depends on its number: see `reward_range`."""
     kind, n_before = episode % 4, episode // 4
     side = {0: 0, 1: 1}.get(n_before)  # one corner throughout: all lows, all highs, then random
     same = _corner(space, rng, side) if kind == 3 else space.sample()
@@ -124,16 +118,14 @@ def _corner(space: gym.Space[Any], rng: np.random.Generator, side: int | None) -
     if isinstance(space, gym.spaces.Tuple):
         return tuple(_corner(part, rng, side) for part in space.spaces)
     drawn = space.sample()
-    if isinstance(space, gym.spaces.Discrete):
-        low, high = space.start, space.start + space.n - 1
-    elif isinstance(space, gym.spaces.MultiDiscrete):
-        low, high = space.start, space.start + space.nvec - 1
-    elif isinstance(space, gym.spaces.MultiBinary):
-        low, high = np.zeros_like(drawn), np.ones_like(drawn)
-    elif isinstance(space, gym.spaces.Box):
-        # An unbounded coordinate has no corner.
+    if isinstance(space, gym.spaces.Box):  # an unbounded coordinate has no corner
         low = np.where(np.isfinite(space.low), space.low, drawn)
         high = np.where(np.isfinite(space.high), space.high, drawn)
+    elif isinstance(space, (gym.spaces.Discrete, gym.spaces.MultiDiscrete)):
+        n = space.n if isinstance(space, gym.spaces.Discrete) else space.nvec
+        low, high = space.start, space.start + n - 1
+    elif isinstance(space, gym.spaces.MultiBinary):
+        low, high = np.zeros_like(drawn), np.ones_like(drawn)
     else:
         return drawn
     is_high = rng.integers(0, 2, np.shape(drawn)) if side is None else side
