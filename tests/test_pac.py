@@ -58,9 +58,7 @@ def test_the_policy_is_the_agent_as_it_was_before_the_episode_that_was_drawn(kin
     same.learn(301 - certificate.chosen)
     assert knowledge(agent) == knowledge(same)  # the agent itself has learned as by learn(300)
     before = knowledge(agent)
-    certificate.policy.learn(
-        301 - certificate.chosen
-    )  # an agent of its own, that goes on as the other did
+    certificate.policy.learn(301 - certificate.chosen)  # of its own, goes on as the other did
     assert knowledge(certificate.policy) == before == knowledge(agent)
 
 
@@ -72,18 +70,11 @@ def test_balls_of_a_metric_are_drawn_and_measured_but_nothing_is_proved_of_them(
         agent.learn_pac(0.5, 0.1)
     assert agent.n_episodes == 0
     certificate = agent.learn_pac(0.5, 0.1, episodes=400, evaluation_episodes=50)
-    assert (certificate.status, certificate.gap_bound, certificate.episodes_needed) == (
-        "nothing",
-        math.inf,
-        math.inf,
-    )
+    assert certificate.status == "nothing"
+    assert certificate.gap_bound == certificate.episodes_needed == math.inf
     assert len(certificate.reasons) == 1  # another bonus would not help
-    shown = str(certificate)
-    assert (
-        "proved    nothing: no bound with constants is known for balls of a general metric; "
-        "it would need" in shown
-    )
-    assert "assuming  rewards in [0, 1]; independent episodes; H = 5 steps each\n" in shown
+    said = "proved    nothing: no bound with constants is known for balls of a general metric"
+    assert said in str(certificate)
     assert certificate.value_low == pytest.approx(
         certificate.evaluation.mean - 5 * math.sqrt(math.log(10) / 100)
     )
@@ -100,10 +91,8 @@ def test_the_draw_is_uniform_and_made_from_the_seed():
     counts = np.bincount([certificate.chosen for certificate in drawn], minlength=5)[1:]
     assert counts.sum() == 200
     assert (counts > 30).all()  # 50 +- 6
-    one, two = (
-        oil().learn_pac(0.5, 0.1, episodes=1000, evaluation_episodes=0).chosen for _ in range(2)
-    )
-    assert one == two
+    again = zooming.AdaptiveQ(env, seed=7).learn_pac(0.5, 0.1, episodes=4, evaluation_episodes=0)
+    assert again.chosen == drawn[7].chosen
 
 
 def test_without_a_proof_the_certificate_says_nothing_and_why():
@@ -157,32 +146,22 @@ def test_what_the_paper_claims_with_an_open_step_is_not_called_proved(monkeypatc
     )
     assert certificate.status == "claimed"
     assert certificate.gap_bound == pytest.approx(0.01 / 50 / 0.09)
-    assert (
-        "nothing; the paper claims that V* - V is at most 0.002222 with probability 0.9, but one "
-        "step" in str(certificate)
-    )
+    claim = "nothing; the paper claims that V* - V is at most 0.002222 with probability 0.9, but"
+    assert claim in str(certificate)
     assert "together" not in str(certificate)
     assert "Q* is Lipschitz with L = 1 on the unit cube (not checked)" in str(certificate)
     measured = oil(bonus=Theory(episodes=50, delta=0.01)).learn_pac(
         0.5, 0.1, episodes=50, evaluation_episodes=10
     )
-    assert (
-        "together  what is claimed and what is measured each hold with the probability stated; "
-        "both hold at once with probability 0.8" in str(measured)
-    )
+    assert "together  what is claimed and what is measured each hold" in str(measured)
+    assert "both hold at once with probability 0.8" in str(measured)
 
 
 def test_theorem_the_gap_bound_is_markovs():
     agent = zooming.AdaptiveQ(Coins(), horizon=1, bonus=Theory(episodes=1000, delta=0.05), seed=0)
     bound = theory.discrete_regret_bound(1, 1000, 1, 2, 0.05) / 1000
     assert gap_bound(agent, 1000, 0.4) == pytest.approx(bound / 0.35)
-    scaled = zooming.AdaptiveQ(
-        Coins(),
-        horizon=1,
-        bonus=Theory(episodes=1000, delta=0.05),
-        reward_range=(-5.0, 5.0),
-        seed=0,
-    )
+    scaled = zooming.AdaptiveQ(Coins(), horizon=1, bonus=agent.bonus, reward_range=(-5.0, 5.0))
     assert gap_bound(scaled, 1000, 0.4) == pytest.approx(10 * bound / 0.35)
 
 
@@ -226,13 +205,10 @@ def test_atoms_pay_for_no_distance_whatever_lipschitz_says():
 
 def test_lemma_gaps_from_all_starts_exceed_those_from_drawn_ones_only_with_probability_delta():
     rng, delta, k = np.random.default_rng(0), 0.2, 50
-    excess = np.array(
-        [(0.5 - rng.integers(0, 2, k)).sum() for _ in range(4000)]
-    )  # the widest law on [0, 1]
-    assert (excess > theory.start_error(1, k, delta)).mean() <= delta
-    assert (
-        excess > theory.start_error(1, k, delta) / 3
-    ).mean() > delta  # and the bound is not vacuous
+    bound = theory.start_error(1, k, delta)
+    excess = (0.5 - rng.integers(0, 2, (4000, k))).sum(axis=1)  # the widest law on [0, 1]
+    assert (excess > bound).mean() <= delta
+    assert (excess > bound / 3).mean() > delta  # the bound is not vacuous
 
 
 @pytest.mark.slow
@@ -246,14 +222,10 @@ def test_theorem_two_coins_are_proved_within_a_feasible_number_of_episodes():
     assert certificate.status == "proved"
     assert certificate.gap_bound < 0.9
     assert 0.9 - certificate.evaluation.mean < certificate.gap_bound
-    assert "proved    V* - V is at most 0.8185 with probability 0.1 (asked: 0.9)" in str(
-        certificate
-    )
-    assert (
-        "together  what is proved and what is measured each hold with the probability stated; "
-        "both hold at once with probability 0" in str(certificate)
-    )
-    assert "Lipschitz" not in str(certificate)
+    shown = str(certificate)
+    assert "proved    V* - V is at most 0.8185 with probability 0.1 (asked: 0.9)" in shown
+    assert "together  what is proved and what is measured each hold" in shown
+    assert "Lipschitz" not in shown
 
 
 def test_the_number_of_episodes_comes_from_the_theory_or_is_refused_with_the_number():

@@ -84,9 +84,6 @@ def test_quotients_that_miss_a_whole_number_by_rounding_are_whole():
     assert theory.packing_number(0.1, (0.7,)) == 8
     assert [theory.covering_number(k / 10, (3 * k / 10,)) for k in range(1, 30)] == [3] * 29
     assert theory.covering_number(math.sqrt(3) / 4, (1, 1, 1), "l2") == 64
-
-
-def test_the_discrete_metric_has_one_cell_per_point_below_distance_one():
     assert [theory.covering_number(r, (3, 4), "discrete") for r in (0.01, 0.99, 1.0)] == [12, 12, 1]
     assert [theory.packing_number(r, (3, 4), "discrete") for r in (0.01, 1.0, 1.01)] == [12, 12, 1]
 
@@ -140,10 +137,7 @@ def test_lemma_learning_rate_weights(t, horizon):
         theory.learning_rate_weights(t, horizon), [float(w) for w in weights], rtol=1e-12, atol=0
     )
     assert theory.learning_rate(t, horizon) == pytest.approx(float(weights[t]))
-
-
-def test_before_the_first_visit_all_weight_is_on_the_initial_value():
-    assert theory.learning_rate_weights(0, horizon=3).tolist() == [1.0]
+    assert theory.learning_rate_weights(0, horizon).tolist() == [1.0]  # all on the initial value
 
 
 @pytest.mark.parametrize("horizon", [2, 5])
@@ -223,16 +217,10 @@ def test_the_partition_bound_splits_the_coarsest_balls_first():
     # plays more make 3 more
     sizes = {1: 4, 3: 4, 4: 7, 12: 13, 13: 16, 204: 61, 205: 64, 252: 64, 253: 67}
     assert {k: theory.partition_size_bound(k, 2) for k in sizes} == sizes
-
-
-def test_a_finite_set_has_no_more_balls_than_points():
-    assert theory.partition_size_bound(1, 0, c=12) == 12
-    assert theory.partition_size_bound(10**6, 0, c=12) == 12
-
-
-def test_the_number_of_children_may_differ_from_the_covering_dimension():
-    # at most 2 x 2^depth balls matter, each with 16 children: root 1, then 4 of depth 1 for 12
-    # plays, 8 of depth 2 for 96
+    # A finite set has no more balls than points.
+    assert [theory.partition_size_bound(k, 0, c=12) for k in (1, 10**6)] == [12, 12]
+    # At most 2 x 2^depth balls matter, each with 16 children: root 1, then 4 of depth 1 for 12
+    # plays, 8 of depth 2 for 96.
     assert theory.partition_size_bound(109, 1, c=2.0, n_children=16) == 1 + 15 * (1 + 4 + 8)
 
 
@@ -282,28 +270,14 @@ def test_the_two_constants_of_the_bound_differ_by_192_over_96_kappa(dimension):
     assert printed == pytest.approx(rest + 192 * 3 * size)
 
 
-def test_a_bound_is_called_claimed_where_its_proof_is_open():
-    assert theory.bound_name(1) == "bound (constant 96 kappa)"
-    assert theory.bound_name(2, "printed") == "claimed bound (constant 192)"
-    for refused in (
-        lambda: theory.regret_bound(5, 10, 2, constant="proved"),
-        lambda: theory.bound_name(5, "proved"),
-    ):
-        message = "constant='proved': choose one of 'derived', 'printed'"
-        with pytest.raises(ConfigurationError, match=message):
-            refused()
-
-
-def sum_over_all_thresholds(episodes, covering, d_max, n_thresholds=4000):
-    """The infimum of the paper by its definition, on a fine list of r0 that has the points just
-    above every radius."""
+def infimum(weight, covering, d_max, factor=1.0, first=0):
+    """The infimum of the paper by its definition, on a fine list of r0 < d_max 2^-first that has
+    the points just above every radius."""
     radii_ = [d_max * 2.0**-i for i in range(25)]
-    thresholds = [d_max * 2.0 ** (-20 * k / n_thresholds) for k in range(n_thresholds)] + [
-        r * (1 + 1e-12) for r in radii_[1:]
-    ]
+    thresholds = [d_max * 2.0 ** (-20 * k / 4000) for k in range(first, 4000)]
     return min(
-        episodes * r0 / d_max + sum(covering(r) * d_max / r for r in radii_ if r >= r0)
-        for r0 in thresholds
+        weight * r0 / d_max + factor * sum(covering(r) * d_max / r for r in radii_ if r >= r0)
+        for r0 in [*thresholds, *(r * (1 + 1e-12) for r in radii_[1:])]
     )
 
 
@@ -315,11 +289,11 @@ def sum_over_all_thresholds(episodes, covering, d_max, n_thresholds=4000):
     (lambda r: 3.0, 0.5),
 ])  # fmt: skip
 def test_theorem_the_refined_bound_takes_the_infimum_over_all_thresholds(episodes, covering, d_max):
-    infimum = sum_over_all_thresholds(episodes, covering, d_max)
+    least = infimum(episodes, covering, d_max)
     log_term = math.log(4 * 3 * episodes / 0.1)
     root = math.sqrt(27 * log_term)
     worked_out = 27 + 6 * math.sqrt(54 * episodes * log_term)
-    worked_out += 96 * 3 * (root + 2 * d_max) * min(infimum, episodes / 2)
+    worked_out += 96 * 3 * (root + 2 * d_max) * min(least, episodes / 2)
     assert theory.metric_regret_bound(3, episodes, covering, 0.1, 2.0, d_max) == pytest.approx(
         worked_out, rel=1e-9
     )
@@ -382,14 +356,8 @@ def test_theorem_the_lower_bound_in_dimension_zero_is_the_tabular_one():
 ])  # fmt: skip
 def test_theorem_the_metric_lower_bound_takes_the_infimum_over_all_thresholds(episodes, covering):
     # As printed: the infimum over r0 < 1 of K r0 + log(K) sum N_r / r, then divided by log(K).
-    log_term, radii_ = math.log(episodes), [2.0**-i for i in range(25)]
-    thresholds = [2.0 ** (-20 * k / 4000) for k in range(1, 4000)] + [
-        r * (1 + 1e-12) for r in radii_[1:]
-    ]
-    printed = min(
-        episodes * r0 + sum(covering(r) / r * log_term for r in radii_ if r >= r0)
-        for r0 in thresholds
-    )
+    log_term = math.log(episodes)
+    printed = infimum(episodes, covering, 1.0, log_term, first=1)
     assert theory.metric_lower_bound(1, episodes, covering) == pytest.approx(
         printed / log_term, rel=1e-9
     )
@@ -414,10 +382,6 @@ def test_theorem_with_its_delta_the_failures_cost_no_more_than_the_rate_of_the_b
         horizon, episodes, dimension, c, lipschitz
     ) == pytest.approx(sure + rate)
     assert rate < sure
-
-
-def test_the_regret_exponent_rises_from_one_half_to_one():
-    assert [theory.regret_exponent_bound(d) for d in (0, 1, 2, 8)] == [1 / 2, 2 / 3, 3 / 4, 9 / 10]
 
 
 # Sample size
@@ -479,48 +443,38 @@ def test_a_long_horizon_is_summed_in_closed_form():
     assert theory.lipschitz_of_q(10**9, 1.0, 2.0, "wasserstein") == 2e9
 
 
-def test_total_variation_at_a_point_worked_out_by_hand():
-    assert theory.lipschitz_of_q(5, 0.25, 3.0) == 2 * 0.25 * 5 + 3
-
-
 # Bad input
 
 
 @pytest.mark.parametrize(("call", "rule"), [
     (lambda: theory.covering_number(0, (1,)), "radius=0"),
-    (lambda: theory.covering_number(1, (1, -1)), "side=-1"),
     (lambda: theory.covering_number(1, ()), "at least one side"),
     (lambda: theory.covering_number(1, (1,), "l3"), "choose one of linf, l1, l2, discrete"),
     (lambda: theory.packing_number(0.5, (1.5, 2), "discrete"), "whole number"),
     (lambda: theory.covering_dimension(lambda r: 0, c=1.0), "at least 1"),
-    (lambda: theory.covering_dimension(lambda r: 1, c=0.0), "c=0.0"),
-    (lambda: theory.learning_rate(0, 5), "t=0"),
     (lambda: theory.learning_rate_weights(-1, 5), "t=-1"),
     (lambda: theory.iota(5, 0), "episodes=0"),
     (lambda: theory.iota(5, 10, 1.0), "delta=1.0"),
     (lambda: theory.bonus(1, 5, 10, lipschitz=-1), "lipschitz=-1"),
-    (lambda: theory.visits_per_depth(-1), "depth=-1"),
     (lambda: theory.partition_size_bound(10, 2, n_children=0), "n_children=0"),
     (lambda: theory.regret_exponent_bound(-0.5), "dimension=-0.5"),
     (lambda: theory.regret_bound(5, 10, 2, c=3.0, d_max=2.0), "must allow one ball"),
-    (lambda: theory.regret_bound(5, 10, 2, d_max=0), "d_max=0"),
     (lambda: theory.metric_regret_bound(5, 10, lambda r: math.inf), "finite and at least 1"),
     (lambda: theory.discrete_regret_bound(5, 10, 0, 2), "n_states=0"),
     (lambda: theory.metric_lower_bound(5, 10, lambda r: 1, constant=0), "constant=0"),
     (lambda: theory.metric_lower_bound(5, 1, lambda r: 1),
      "episodes=1 must be a whole number >= 2"),
-    (lambda: theory.expected_regret_delta(1, 2), "episodes=1 must be a whole number >= 2"),
     (lambda: theory.regret_bound(5, 10**400, 2), "episodes must be at most 2.1000"),
     (lambda: theory.iota(10**400, 5), "horizon must be at most 2.53"),
     (lambda: theory.learning_rate_weights(10**400, 5), "t must be at most 100,000,000"),
-    (lambda: theory.visits_per_depth(10**400), "depth must be at most 500"),
     (lambda: theory.diameter((10**400, 1)), "must be a finite number > 0"),
     (lambda: theory.lipschitz_of_q(10**9, 2, 1, "wasserstein"), "is beyond floating point"),
+    (lambda: theory.regret_bound(5, 10, 2, constant="proved"),
+     "choose one of 'derived', 'printed'"),
     (lambda: theory.pac_episodes(5, 6.0, 0.1, 2), "at most H = 5"),
     (lambda: theory.pac_episodes(5, 1.0, 0.0, 2), "delta=0.0"),
     (lambda: theory.pac_episodes(5, 0.01, 0.01, 200), "more than 2\\^900"),
     (lambda: theory.lipschitz_of_q(5, 1, 1, "hellinger"), "kind='hellinger'"),
-    (lambda: theory.lipschitz_of_q(5, -1, 1), "lipschitz_kernel=-1"),
 ])  # fmt: skip
 def test_bad_input_is_refused_with_the_rule(call, rule):
     with pytest.raises(ConfigurationError, match=rule):

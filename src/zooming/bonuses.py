@@ -30,21 +30,10 @@ from zooming.validation import as_float, check_float, check_int
 
 
 class Bonus(Protocol):
-    """Interface of a bonus b(t) = scale / sqrt(t).
-
-    Any object with the method `scale` is a bonus.
-    """
+    """Interface of a bonus b(t) = scale / sqrt(t): any object with the method `scale`."""
 
     def scale(self, horizon: int, reward_span: float) -> float:
-        """Return the numerator of b(t).
-
-        Parameters
-        ----------
-        horizon : int
-            Number of steps H of an episode.
-        reward_span : float
-            The highest minus the lowest reward of one step.
-        """
+        """Return the numerator of b(t), for rewards of one step that span `reward_span`."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +87,10 @@ class Confident:
         return math.log(4 * horizon * self.episodes / self.delta)
 
     def iota(self, horizon: int, episode: int = 1) -> float:
-        """Return iota = log(4 H K / delta).
+        """Return iota = log(4 H K / delta), or iota_k = log(8 H k^2 / delta) if K is unknown.
 
-        If K is unknown, return iota_k = log(8 H k^2 / delta) for episode k, counted from 1. The
-        failure probabilities of all iota_k sum to pi^2/48 delta. For a known K the sum is delta/4,
-        which is larger.
+        The failure probabilities of all iota_k sum to pi^2/48 delta. For a known K the sum is
+        delta/4, which is larger.
         """
         return self.log_term(horizon) + (2 * math.log(episode) if self.episodes is None else 0.0)
 
@@ -120,14 +108,11 @@ class Confident:
 class Theory(Confident):
     """The bonus of the regret bound: b(t) = 2 sqrt(H^3 iota / t) + 4 L / sqrt(t). [SBY19 eq. 4]
 
-    iota = log(4 H K / delta), and d_max = 1. The constants are those of the paper's main text,
-    which its lemmas prove. The appendix swaps the two by mistake. `reward_noise` adds 2 sigma
-    sqrt(H iota / t).
-
-    If K is unknown, a ball keeps the smaller bonuses of its early visits. The constant 2 is twice
-    what a ball that exists from the start needs. This covers an iota four times as large, which is
-    enough up to k = (8 H / delta)^1.5 (22,627 at H = 5, delta = 0.05). For balls chosen by the
-    data, a known K uses up this slack already: see `zooming.theory.iota`.
+    The constants are those of the paper's main text, which its lemmas prove. The appendix swaps the
+    two by mistake. `reward_noise` adds 2 sigma sqrt(H iota / t). If K is unknown, a ball keeps the
+    smaller bonuses of its early visits. The constant 2 is twice what a ball that exists from the
+    start needs, which is enough up to k = (8 H / delta)^1.5 (22,627 at H = 5, delta = 0.05). For
+    balls chosen by the data, a known K uses up this slack already: see `zooming.theory.iota`.
 
     Parameters
     ----------
@@ -156,10 +141,8 @@ class Exact(Confident):
     Q = mean + (H - h) sqrt(S_t iota / 2) + L D_t, with h from 1. `mean` is the weighted average of
     r + V', S_t the sum of the squared weights, and D_t the weighted average diameter of the balls
     played. S and D are kept per ball and inherited. If K is unknown, the width uses the iota_k of
-    the latest visit, so nothing is lost.
-
-    This holds for rewards that are a function of state and action. For random rewards, give
-    `random_rewards` or `reward_noise`, not both.
+    the latest visit, so nothing is lost. For random rewards, give `random_rewards` or
+    `reward_noise`.
 
     Parameters
     ----------
@@ -206,13 +189,9 @@ class Bernstein(Confident):
               + (2 sigma sqrt(H iota) + 4 L) / sqrt(t),
 
     so that the bonuses of t visits add up to beta_t / 2 plus the terms of `Theory` for noise and L.
-    For rewards with another span, every H that stands for the range of V is multiplied by it. With
-    single points as balls and L = 0 this is UCB-B.
-
-    No proof covers adaptive balls: the paper only conjectures a gain of sqrt(H), and a child
-    inherits a variance measured over its parent. The term with H^7 is large. Until t exceeds N H^4
-    iota, the minimum is the term with c2. So in runs of usual length, b_t differs little from
-    Theory.
+    For rewards with another span, every H that stands for the range of V is multiplied by it. No
+    proof covers adaptive balls: the paper only conjectures a gain of sqrt(H). Until t exceeds N H^4
+    iota, the minimum is the term with c2, and b_t differs little from Theory.
 
     Parameters
     ----------
@@ -239,10 +218,9 @@ class Bernstein(Confident):
 class Doubling:
     """The doubling trick for an unknown K: restarts at episodes 2, 4, 8, ... with K = 2, 4, 8, ...
 
-    The phase of 2^j episodes, j = 0, 1, ..., uses the share 1 / ((j + 1) (j + 2)) of delta, so all
-    phases together fail with probability delta. The regret bound for a known K then holds for all
-    episodes, up to a constant factor. After a restart the policy knows nothing. `episodes=None`
-    without Doubling has the same guarantee and forgets nothing.
+    The phase of 2^j episodes uses the share 1 / ((j + 1) (j + 2)) of delta, so all phases together
+    fail with probability delta. The regret bound for a known K then holds for all episodes, up to a
+    constant factor. `episodes=None` without Doubling has the same guarantee and forgets nothing.
 
     Parameters
     ----------

@@ -19,12 +19,10 @@ Arguments have the same names everywhere, and are described here alone:
 
 An argument out of range raises a ConfigurationError.
 
-N_r is the least number of cells of diameter at most r that cover the space, and C = c d_max^-d. A
-ball of depth l has radius d_max 2^-l, and the proofs use only these radii. The library's balls are
-cubes, whose diameter is their radius. So a step has at most N_r balls of radius r, and the unit
-cube has N_r = r^-D, that is, c = 1 and d = D. The paper asks for diameters less than r. Under
-l-infinity that number is `packing_number`, which also bounds the balls of any partition with
-centers r apart.
+N_r is the least number of cells of diameter at most r that cover the space, and C = c d_max^-d. The
+proofs use only the radii d_max 2^-l. The library's balls are cubes, whose diameter is their radius:
+a step has at most N_r balls of radius r, and the unit cube has N_r = r^-D, so c = 1 and d = D. The
+paper asks for diameters less than r; under l-infinity that number is `packing_number`.
 
 The proof, for rewards in [0, 1]. The bonus gives beta_t <= 16 (sqrt(H^3 iota) + L d_max) / sqrt(t)
 [Lemma E.7]. The plays of one ball of radius r >= r0 sum to at most 2 d_max / r, those of all
@@ -33,11 +31,9 @@ smaller balls to at most 2 K r0 / d_max [Lemma E.10]. With probability 1 - delta
     R(K) <= 3 H^2 + 6 sqrt(2 H^3 K iota) + 96 H (sqrt(H^3 iota) + L d_max) I(K),
     I(K) = inf over r0 of K r0 / d_max + sum of N_r d_max / r over the radii r >= r0.
 
-How far to trust it. Lemma E.11 assumes that the weights of a sample in all later estimates sum to
-at most 1 + 1/H. But all children of a ball inherit its samples. So the sum can exceed (number of
-children) (1 + 1/H), and this step is open for H > 1. It is sound for H = 1 and for
-`discrete_regret_bound`. The other bounds are claims of the paper. At H = 5, K = 2000 they are
-more than 600 times as large as H K.
+Lemma E.11 assumes that the weights of a sample in all later estimates sum to at most 1 + 1/H. But
+all children of a ball inherit its samples, so this step is open for H > 1. It is sound for H = 1
+and for `discrete_regret_bound`. The other bounds are claims of the paper.
 """
 
 from __future__ import annotations
@@ -74,10 +70,8 @@ def diameter(sides: Sequence[float], metric: str = "linf") -> float:
 
     Examples
     --------
-    >>> diameter((3, 4), "l2"), diameter((3, 4), "l1"), diameter((3, 4), "linf")
-    (5.0, 7.0, 4.0)
-    >>> diameter((3, 4), "discrete")
-    1.0
+    >>> [diameter((3, 4), metric) for metric in ("linf", "l1", "l2", "discrete")]
+    [4.0, 7.0, 5.0, 1.0]
     """
     if metric not in METRICS:
         raise ConfigurationError(f"metric={metric!r}: choose one of {', '.join(METRICS)}")
@@ -92,16 +86,13 @@ def diameter(sides: Sequence[float], metric: str = "linf") -> float:
 def covering_number(radius: float, sides: Sequence[float], metric: str = "linf") -> int:
     """Return N_r, the number of cells of diameter at most r that cover the box. [SBY19 Def. 2.1]
 
-    The paper's definition has "less than r". The number is exact for "linf" (cubes of side r) and
-    "discrete", where the sides count the points of each axis. It is an upper bound for "l1" and
-    "l2": cubes of side r / D and r / sqrt(D), which have diameter r.
+    It is exact for "linf" (cubes of side r) and "discrete", and an upper bound for "l1" and "l2":
+    cubes of side r / D and r / sqrt(D), which have diameter r.
 
     Examples
     --------
-    >>> covering_number(0.25, (1, 1)), covering_number(0.4, (1, 2))
-    (16, 15)
-    >>> covering_number(0.5, (1, 1), "l2"), covering_number(0.5, (3, 4), "discrete")
-    (9, 12)
+    >>> covering_number(0.25, (1, 1)), covering_number(0.5, (1, 1), "l2")
+    (16, 9)
     """
     _check_positive(radius=radius)
     if radius * (1 + QUOTIENT_TOLERANCE) >= diameter(sides, metric):
@@ -113,9 +104,8 @@ def covering_number(radius: float, sides: Sequence[float], metric: str = "linf")
 def packing_number(radius: float, sides: Sequence[float], metric: str = "linf") -> int:
     """Return the largest number of points at pairwise distance r or more. [SBY19 Def. 2.2]
 
-    It is exact for the metrics for which `covering_number` is exact, and otherwise an upper bound.
-    A cell of diameter below r contains at most one of the points, so their number is at most the
-    number of cells. Under "linf" a grid attains it.
+    It is exact where `covering_number` is, and otherwise an upper bound: a cell of diameter below r
+    contains at most one of the points. Under "linf" a grid attains it.
 
     Examples
     --------
@@ -137,16 +127,14 @@ def covering_dimension(
     """Return d_c = inf {d >= limit : N_r <= c r^-d}, or infinity if there is no such d.
 
     The condition is checked at the radii d_max 2^-i, i < n_radii. `limit` is the dimension as r
-    goes to 0, which no finite list of radii shows. For a box of D sides it is D. With it, the
-    result is exact for a box. Without it, a large c makes the result too small. [SBY19 Def. 2.3]
+    goes to 0, which no finite list of radii shows; for a box of D sides it is D. Without it, a
+    large c makes the result too small. [SBY19 Def. 2.3]
 
     Examples
     --------
     >>> square = lambda r: covering_number(r, (1, 1))
     >>> covering_dimension(square, c=1.0), covering_dimension(square, c=4.0, limit=2)
     (2.0, 2.0)
-    >>> covering_dimension(square, c=0.5)
-    inf
     """
     _check_positive(c=c, d_max=d_max)
     _check_positive(or_zero=True, limit=limit)
@@ -285,15 +273,14 @@ def regret_bound(
     horizon: int, episodes: int, dimension: float, c: float = 1.0, delta: float = 0.05,
     lipschitz: float = 1.0, d_max: float = 1.0, constant: str = "derived",
 ) -> float:  # fmt: skip
-    """Return the bound of Theorem 4.1 on the regret R(K).
+    """Return the bound of Theorem 4.1 on the regret R(K). For H > 1 it is claimed, not proved.
 
         3 H^2 + 6 sqrt(2 H^3 K iota) + gamma H K^((d+1)/(d+2)) (sqrt(H^3 iota) + L d_max)
 
     The three terms come from the first visits, where Q starts at H, from the random transitions,
     and from the bonuses of all balls. gamma = constant c^(1/(d+2)) d_max^(-d/(d+2)). The "printed"
-    constant of the paper is 192. The constant "derived" here from the sum in Theorem E.12 is 96
-    kappa, where kappa = 2^(1/(d+2)) (1 + 1 / (2 (2^(d+1) - 1))). For H > 1 both are claimed and not
-    proved, see `zooming.theory`. `bound_name` says so in pictures.
+    constant is 192. The one "derived" from the sum in Theorem E.12 is 96 kappa, where kappa =
+    2^(1/(d+2)) (1 + 1 / (2 (2^(d+1) - 1))).
 
     Examples
     --------
@@ -314,32 +301,14 @@ def regret_bound(
     return _regret_of_bias(horizon, episodes, delta, _bias_of(lipschitz, d_max), size)
 
 
-def bound_name(horizon: int, constant: str = "derived") -> str:
-    """Return the name of `regret_bound` in pictures: its constant, and "claimed" if H > 1.
-
-    For H > 1 a step of the proof is open.
-
-    Examples
-    --------
-    >>> bound_name(5), bound_name(1, "printed")
-    ('claimed bound (constant 96 kappa)', 'bound (constant 192)')
-    """
-    _check_whole(horizon=horizon)
-    _check_constant(constant)
-    size = "96 kappa" if constant == "derived" else "192"
-    return f"{'claimed ' if horizon > 1 else ''}bound (constant {size})"
-
-
 def metric_regret_bound(
     horizon: int, episodes: int, covering: Covering, delta: float = 0.05, lipschitz: float = 1.0,
     d_max: float = 1.0,
 ) -> float:  # fmt: skip
     """Return the regret bound for given covering numbers r -> N_r. [SBY19 Thm E.12]
 
-    It uses I(K) itself, and is at most `regret_bound` if N_r <= c r^-d. Between two radii the sum
-    is constant and K r0 / d_max grows. So the infimum is a limit from just above a radius: I(K) =
-    min over j of K 2^-(j+1) + sum_{i<=j} N_i 2^i. The search ends where the sum alone exceeds the
-    best value.
+    It uses I(K) itself, and is at most `regret_bound` if N_r <= c r^-d. The infimum is a limit from
+    just above a radius: I(K) = min over j of K 2^-(j+1) + sum_{i<=j} N_i 2^i.
 
     Examples
     --------
@@ -379,10 +348,10 @@ def discrete_regret_bound(
 
 
 def expected_regret_delta(episodes: int, dimension: float) -> float:
-    """Return delta = K^(-1/(d+2)), the failure probability for the expected regret.
+    """Return delta = K^(-1/(d+2)), the probability for the expected regret. [SBY19 sec. 4.1]
 
-    Runs in which the bound fails then cost at most delta H K = H K^((d+1)/(d+2)) on average. This
-    is the rate of the bound. [SBY19 sec. 4.1]
+    Runs in which the bound fails then cost at most H K^((d+1)/(d+2)) on average, the rate of the
+    bound.
 
     Examples
     --------
@@ -421,7 +390,7 @@ def lower_bound(
     No algorithm has less regret, up to logarithms. The paper gives no constant, so compare growth
     rates only. With d = 0 and c = SA, it is the tabular Omega(sqrt(H^3 S A K)). For d > 0 the
     paper's construction, H bandits in sequence, shows the factor H, while its section 4.1 claims
-    H^(3/2). Here d_max = 1.
+    H^(3/2).
 
     Examples
     --------
@@ -443,8 +412,8 @@ def metric_lower_bound(
         constant H inf over r0 of K r0 / log(K) + sum of N_r / r over the radii r >= r0
 
     No algorithm has less expected regret on all problems of a space with d_max = 1. The paper does
-    not give the constant. For one step, the paper prints C_0 inf (K r0 + sum of N_r log(K) / r).
-    Here this is divided by log(K). H bandits in sequence have H times the regret.
+    not give the constant. It prints this for H = 1, times log(K). H bandits in sequence have H
+    times the regret.
 
     Examples
     --------
@@ -484,16 +453,14 @@ def partition_size_bound(
     """Return the largest number of active balls that K episodes can make in one step's partition.
 
     This is O(K^(d/(d+2))). [SBY19 Thm 6.1, condition 3] Splitting a ball of depth l takes 3/4 4^l
-    plays of its own, and there are at most C 2^(ld) such balls. So the worst case splits the
-    coarsest balls first. Cubes (c = 1) attain it, and it is at most (4/3 (2^(d+2) - 1)
-    K)^(d/(d+2)). `n_children` is the most children of one ball, by default ceil(C 2^d).
+    plays, and there are at most C 2^(ld) such balls. So the worst case splits the coarsest balls
+    first. Cubes (c = 1) attain it. `n_children` is the most children of one ball, by default ceil(C
+    2^d).
 
     Examples
     --------
-    >>> partition_size_bound(13, 2), partition_size_bound(24, 2), partition_size_bound(25, 2)
-    (16, 16, 19)
-    >>> partition_size_bound(2000, 2)
-    175
+    >>> [partition_size_bound(episodes, 2) for episodes in (13, 24, 25, 2000)]
+    [16, 16, 19, 175]
     """
     # The paper overlooks that the covering dimension alone does not bound the children of one ball.
     # Cubes have 2^d. For other balls, the default assumes that every ball, rescaled, has the same
@@ -524,12 +491,8 @@ def pac_episodes(
 
     It is the least K for which this holds with probability 1 - delta. Markov's inequality gives
     P(gap > epsilon) <= E[R(K)] / (K epsilon). Half of delta covers the runs where the bound fails,
-    which the paper neglects: they have probability delta epsilon / (2H) and regret at most H K. The
-    other half requires regret_bound(K) / K <= delta epsilon / 2. K also enters iota, so it is found
-    by bisection, to the precision of a float.
-
-    With `random_starts`, the regret is about the starts that were drawn, and the gap is about all
-    starts. A quarter of delta then covers `start_error`, and the rest is halved as above.
+    which the paper neglects. The other half requires regret_bound(K) / K <= delta epsilon / 2. With
+    `random_starts`, a quarter of delta first covers `start_error`.
 
     Examples
     --------
@@ -565,9 +528,8 @@ def start_error(horizon: int, episodes: int, delta: float) -> float:
     """Return H sqrt(K log(1/delta) / 2), the error of K random starts.
 
     With probability 1 - delta, the gaps over all starts sum to at most this much more than the gaps
-    from the K starts that were drawn. The proof is by Azuma and Hoeffding: given the past, the gap
-    of a policy from a new start lies in [0, H], and its expectation is the mean over all starts.
-    This is not in the paper, which lets an adversary choose the starts.
+    from the K starts that were drawn (Azuma and Hoeffding: given the past, the gap from a new start
+    lies in [0, H]). This is not in the paper, which lets an adversary choose the starts.
 
     Examples
     --------
@@ -613,19 +575,13 @@ def _scale_of(dimension: float, c: float, d_max: float) -> float:
     """Return C = c d_max^-d, the largest covering number that N_r <= c r^-d allows at r = d_max."""
     _check_positive(or_zero=True, dimension=dimension)
     _check_positive(c=c, d_max=d_max)
-    try:
-        scale = c / math.pow(d_max, dimension)
-    except (OverflowError, ZeroDivisionError) as error:
+    power = d_max**dimension if dimension * abs(math.log2(d_max)) < 1000 else 0.0
+    if not power or c / power < 1 - 1e-9:
         raise ConfigurationError(
-            f"d_max={d_max:g} to the power {dimension:g} is beyond floating point; rescale the "
-            "metric"
-        ) from error
-    if scale < 1 - 1e-9:
-        raise ConfigurationError(
-            f"c={c} is below d_max^d = {d_max**dimension:g}: N_r <= c r^-d must allow one ball "
-            "at r = d_max"
+            f"c={c} and d_max={d_max:g}: N_r <= c r^-d must allow one ball at r = d_max, where "
+            f"d_max^d = {power:g}; give a larger c, or rescale the metric"
         )
-    return max(1.0, scale)
+    return max(1.0, c / power)
 
 
 def _cells(radius: float, sides: Sequence[float], metric: str) -> list[float]:
@@ -640,9 +596,8 @@ def _covering_at(covering: Covering, radius: float) -> float:
     """Return N_r. Raise ConfigurationError if it is not finite and at least 1."""
     n_cells = covering(radius)
     if not (math.isfinite(n_cells) and n_cells >= 1):
-        raise ConfigurationError(
-            f"covering number N_r = {n_cells} at r = {radius:g}: it must be finite and at least 1"
-        )
+        rule = "must be finite and at least 1"
+        raise ConfigurationError(f"covering number N_r = {n_cells} at r = {radius:g}: it {rule}")
     return n_cells
 
 
@@ -661,16 +616,12 @@ def _geometric_sum(ratio: float, n: int) -> float:
         return float(n) if ratio == 1 else (1 - math.pow(ratio, n)) / (1 - ratio)
     except OverflowError as error:
         raise ConfigurationError(
-            f"lipschitz_kernel={ratio:g} over {n:.10g} steps is beyond floating point; give a "
-            "smaller horizon or a smaller constant of the kernel"
+            f"lipschitz_kernel={ratio:g} over {n:.10g} steps is beyond floating point; give less"
         ) from error
 
 
 def _least_sum(weight: float, covering: Covering, d_max: float, at_most: float = math.inf) -> float:
-    """Return the infimum over r0 of the sum that bounds the regret, at most `at_most`.
-
-    The sum is weight r0 / d_max + sum of N_r d_max / r over the radii r >= r0.
-    """
+    """Return the infimum over r0 of weight r0 / d_max + sum over r >= r0 of N_r d_max / r."""
     best, total, scale = at_most, 0.0, 1.0
     while total < best:
         total += _covering_at(covering, d_max / scale) * scale
@@ -682,8 +633,6 @@ def _least_sum(weight: float, covering: Covering, d_max: float, at_most: float =
 def _regret_of_bias(horizon: int, episodes: int, delta: float, bias: float, size: float) -> float:
     """Return the bound of Theorem E.12, with `size` for I(K) and `bias` for L d_max."""
     log_term = iota(horizon, episodes, delta)
-    # The paper moves the factor (1 + 1/H)^(h-1) <= 3 out of a signed sum. Azuma with the factor
-    # inside gives the same 6.
     transitions = 6 * math.sqrt(2 * horizon**3 * float(episodes) * log_term)
     bonuses = 96 * horizon * (math.sqrt(horizon**3 * log_term) + bias) * size
     return 3 * horizon**2 + transitions + bonuses
@@ -700,10 +649,7 @@ def _least_episodes(
     horizon: int, epsilon: float, delta: float, bound: Callable[[int, float], float],
     random_starts: bool,
 ) -> int:  # fmt: skip
-    """Return the least K with bound(K, delta epsilon / (2H)) <= K delta epsilon / 2.
-
-    See `pac_episodes` for random starts.
-    """
+    """Return the least K with bound(K, delta epsilon / (2H)) <= K delta epsilon / 2."""
     _check_whole(horizon=horizon)
     _check_positive(epsilon=epsilon)
     _check_delta(delta)
@@ -716,8 +662,7 @@ def _least_episodes(
         beyond = start_error(horizon, episodes, share) if random_starts else 0.0
         return bound(episodes, budget / horizon) + beyond <= budget * episodes
 
-    # `enough` changes once: the bound per episode falls with K, except for small K, where it is far
-    # above H.
+    # `enough` changes once: the bound per episode falls with K, except where it is far above H.
     low, high = 0, 1
     while not enough(high):
         low, high = high, 2 * high

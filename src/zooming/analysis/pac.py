@@ -31,36 +31,25 @@ from zooming.validation import check_float, check_int
 class Certificate:
     """The result of `agent.learn_pac`: a policy, and what is proved or measured about it.
 
-    Print it for a summary. The proved bound and `value_low` hold with probability 1 - delta each,
-    so both together with probability 1 - 2 delta.
+    Print it for a summary. The proved bound and `value_low` hold with probability 1 - delta each.
 
     Attributes
     ----------
     policy
-        A copy of the agent, as it was before the episode `chosen`.
+        A copy of the agent, as it was before the episode `chosen`, counted from 1.
     epsilon, delta
         The requested gap to the optimum, and the failure probability.
     status
         "proved", "claimed" (by the paper, whose proof has an open step for H > 1 with splits) or
         "nothing".
     gap_bound
-        Upper bound on the gap to the optimum after these episodes, with probability 1 - delta;
-        infinite if no bound applies.
-    episodes_needed
-        Number of episodes that the theory requires for `epsilon` and `delta` with one draw.
-    reasons
-        Why nothing is proved; empty otherwise.
-    assumptions
-        What the bounds assume.
-    episodes
-        Number of episodes learned.
-    chosen
-        The episode, counted from 1, whose policy was drawn.
-    evaluation
-        Value measured on fresh episodes; None if there were none.
-    value_low
-        Lower bound on the policy's value with probability 1 - delta, by Hoeffding's inequality. It
-        assumes only rewards in their range and independent episodes.
+        Upper bound on the gap to the optimum after these episodes; infinite if no bound applies.
+    episodes, episodes_needed
+        Number of episodes learned, and the number that the theory requires.
+    reasons, assumptions
+        Why nothing is proved, and what the bounds assume.
+    evaluation, value_low
+        Value measured on fresh episodes, or None, and its lower bound by Hoeffding's inequality.
 
     Examples
     --------
@@ -121,10 +110,7 @@ def _lipschitz(agent: QLearner) -> float:
 
 
 def gap_bound(agent: QLearner, episodes: int, delta: float) -> float:
-    """Return a bound on the gap to the optimum that holds with probability 1 - delta.
-
-    The bonus must guarantee optimism.
-    """
+    """Return a bound on the gap that holds with probability 1 - delta; the bonus is a Theory."""
     assert isinstance(agent.bonus, Theory)
     span = agent.reward_range[1] - agent.reward_range[0]
     left = _remaining_delta(delta, agent) - agent.bonus.delta
@@ -149,29 +135,20 @@ def _has_one_start(agent: QLearner) -> bool:
     inner = getattr(agent.env, "unwrapped", None)
     if isinstance(inner, CompiledEnv):
         return inner.start_kind == FIXED
-    return all(
-        axis.kind != INTERVAL and axis.low == axis.high
-        for axis in (agent.axes[i] for i in range(agent.axes.n_state))
-    )
+    axes = [agent.axes[i] for i in range(agent.axes.n_state)]
+    return all(axis.kind != INTERVAL and axis.low == axis.high for axis in axes)
 
 
 def episodes_needed(agent: QLearner, epsilon: float, delta: float) -> float:
-    """Return the number of episodes that the theory requires for one draw.
-
-    It is infinite if no bound is known.
-    """
+    """Return the number of episodes that the theory requires for one draw, or infinity."""
     if agent._without_bound() is not None:
         return math.inf
     span, n_atoms = agent.reward_range[1] - agent.reward_range[0], math.prod(agent.axes.n_values)
-    options = {"random_starts": not _has_one_start(agent)}
+    wanted, has_starts = (agent.horizon, epsilon / span, delta), not _has_one_start(agent)
     if agent.axes.n_wide == 0:
-        return theory.discrete_pac_episodes(
-            agent.horizon, epsilon / span, delta, n_atoms, 1, **options
-        )
-    lipschitz, d = _lipschitz(agent) / span, agent.axes.n_wide
-    return theory.pac_episodes(
-        agent.horizon, epsilon / span, delta, d, n_atoms, lipschitz, **options
-    )
+        return theory.discrete_pac_episodes(*wanted, n_atoms, 1, has_starts)
+    lipschitz = _lipschitz(agent) / span
+    return theory.pac_episodes(*wanted, agent.axes.n_wide, n_atoms, lipschitz, 1.0, has_starts)
 
 
 def find_obstacles(agent: QLearner, episodes: int, epsilon: float, delta: float) -> list[str]:
@@ -238,20 +215,17 @@ def learn_pac(
 ) -> Certificate:
     """Learn, draw one of the played policies at random, and return it with a certificate.
 
-    The certificate states what is proved, under which assumptions, and what was measured. Its
-    `policy` is a separate agent. The agent itself keeps all it has learned.
+    The `policy` of the certificate is a separate agent. The agent itself keeps all it has learned.
 
     Parameters
     ----------
     agent : AdaptiveQ or another agent with a table of balls
         The agent to train.
-    epsilon : float
-        Largest accepted gap to the optimal value, above 0.
-    delta : float
-        Failure probability, between 0 and 1.
+    epsilon, delta : float
+        Largest accepted gap to the optimal value, above 0, and failure probability.
     episodes : int, optional
-        Episodes to learn. By default the number that the theory requires for `epsilon` and
-        `delta`. Must be given if no bound is known (`NetQ`, `MetricQ`).
+        Episodes to learn. By default the number that the theory requires. Must be given if no bound
+        is known (`NetQ`, `MetricQ`).
     evaluation_episodes : int, default 1000
         Fresh episodes on which the policy is measured; 0 for none.
     progress_bar : bool, default False
@@ -266,16 +240,6 @@ def learn_pac(
     ------
     ConfigurationError
         If an option is wrong, or if `episodes` is missing and the theory requires too many.
-
-    Examples
-    --------
-    >>> import gymnasium as gym, zooming
-    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-    >>> certificate = agent.learn_pac(
-    ...     epsilon=0.5, delta=0.1, episodes=2000, evaluation_episodes=100
-    ... )
-    >>> certificate.status, certificate.chosen
-    ('nothing', 1587)
     """
     span = agent.reward_range[1] - agent.reward_range[0]
     if not 0 < check_float(epsilon, "epsilon", 0.0, math.inf) <= agent.horizon * span:

@@ -30,28 +30,21 @@ def reward_range(
 ) -> tuple[float, float]:
     """Propose (low, high) for an agent's `reward_range`, from a pilot run.
 
-    If the environment states its own `reward_range`, that is returned, and nothing is played.
-
-    The episodes alternate between four kinds: random actions, one random action throughout, random
+    If the environment states its own `reward_range`, that is returned, and nothing is played. The
+    episodes alternate between four kinds: random actions, one random action throughout, random
     corners of the action space, and one corner throughout (first all lows, then all highs, then
-    random ones). The range of the rewards is an estimate: other episodes may have rewards outside.
-
-    The random generators of the environment and of its action space are left unchanged. The pilot
-    run ends any episode in progress, so call `env.reset()` afterwards.
+    random ones). The result is an estimate. The random generators of the environment are left
+    unchanged. The run ends any episode in progress, so call `env.reset()` afterwards.
 
     Parameters
     ----------
-    env
-        The environment.
-    episodes
-        Number of episodes to play.
+    env, episodes, seed
+        The environment, the number of episodes to play, and the seed of the pilot run.
     margin
         The range is widened on both sides by `margin` times its width. If all rewards are equal, it
         is widened by `margin` times their absolute value, or by `margin` if they are 0.
     horizon
         Number of steps in an episode. Needed if the environment does not define it.
-    seed
-        Seed of the pilot run.
 
     Returns
     -------
@@ -60,8 +53,6 @@ def reward_range(
 
     Raises
     ------
-    ConfigurationError
-        If an argument is invalid, or the horizon is unknown.
     TransitionError
         If a reward is not finite.
 

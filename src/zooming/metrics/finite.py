@@ -1,8 +1,7 @@
 """Metrics on one side, the states or the actions, and those on finitely many points.
 
-A metric is validated when it is constructed. On finitely many points it is a distance matrix. A box
-is represented by a net of points, see `norms`. `pairs` combines a metric on the states and one on
-the actions.
+A metric is validated when it is constructed; if it is none, a ConfigurationError says why. On
+finitely many points it is a distance matrix.
 """
 
 from __future__ import annotations
@@ -66,11 +65,6 @@ class Matrix(Metric):
     points : iterable, optional
         A name for each point. Default: 0, 1, ...
 
-    Raises
-    ------
-    ConfigurationError
-        If the distances are not a metric.
-
     Examples
     --------
     >>> Matrix([[0, 1, 2], [1, 0, 1], [2, 1, 0]])
@@ -93,20 +87,7 @@ class Matrix(Metric):
     def index(self, point: Any) -> int:
         """Return the number of a point, by which the environment and the agent refer to it.
 
-        Parameters
-        ----------
-        point : object
-            The name of the point.
-
-        Returns
-        -------
-        int
-            Its index in `points`.
-
-        Raises
-        ------
-        ConfigurationError
-            If there is no such point.
+        Raise ConfigurationError if there is no such point.
 
         Examples
         --------
@@ -140,11 +121,6 @@ class Points(Matrix):
     distance : callable
         Function of two points. It is called once for each ordered pair.
 
-    Raises
-    ------
-    ConfigurationError
-        If the distances are not a metric.
-
     Examples
     --------
     >>> Points([(0, 0), (3, 4)], lambda one, other: abs(one[0] - other[0]) + abs(one[1] - other[1]))
@@ -163,13 +139,8 @@ class Graph(Matrix):
     ----------
     edges : iterable
         Pairs (node, node) or triples (node, node, length), each for both directions. The default
-        length is 1. Nodes are any hashable objects. Integers are sorted. Other nodes are numbered
-        in the order of their appearance.
-
-    Raises
-    ------
-    ConfigurationError
-        If there are no edges, or two nodes are not connected.
+        length is 1. Integer nodes are sorted. Others, any hashable objects, are numbered in the
+        order of their appearance.
 
     Examples
     --------
@@ -232,10 +203,7 @@ class Discrete(Metric):
 
 
 def grid_row(axes: Axes, first: int, n_axes: int, kind: str, n: int | None = None) -> Floats:
-    """Return the grid [1, 4] of the one integer axis that a finite metric, of n points, measures.
-
-    Raise ConfigurationError if there are other axes, or another number of values.
-    """
+    """Return the grid [1, 4] of the one integer axis that a metric on n points measures."""
     names = ", ".join(axes.names[first : first + n_axes])
     rule = f"{kind} needs one axis of whole numbers, a space Discrete(n)"
     if n_axes != 1:
@@ -257,8 +225,8 @@ def grid_row(axes: Axes, first: int, n_axes: int, kind: str, n: int | None = Non
 def check_metric(distances: Floats, name: str, points: Sequence[Any]) -> Floats:
     """Return a distance matrix. Raise ConfigurationError if it is not a metric.
 
-    The triangle inequality is checked for all pairs through up to 64 middle points, drawn with a
-    fixed seed. Different points may have distance 0. The agent then does not distinguish them.
+    The triangle inequality is checked through up to 64 middle points, drawn with a fixed seed.
+    Different points may have distance 0. The agent then does not distinguish them.
     """
     n = len(distances)
     if len(points) != n:

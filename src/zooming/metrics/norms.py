@@ -18,24 +18,18 @@ NET_POINTS = {1: 129, 2: 33, 3: 9}  # number of axes of a box -> points along ea
 
 
 class Norm(Metric):
-    """The base class of `L1`, `L2` and `LInf`, which set `power`: a box under a norm.
+    """The base class of `L1`, `L2` and `LInf`: a box under a norm.
 
     Every axis is rescaled to length 1 and then multiplied by its `scale`. A net of points
-    represents the box, and each value is rounded to the nearest of them. On an axis of integers,
-    all values are points.
+    represents the box, and each value is rounded to the nearest one. Integers are points
+    themselves.
 
     Parameters
     ----------
     points_per_axis : int, optional
-        Number of points along each axis of the net. Default: 129, 33 or 9 for a box with 1, 2 or 3
-        axes.
+        Points of the net along each axis. Default: 129, 33 or 9 for 1, 2 or 3 axes.
     scale : float or sequence of float
         Length of the axes: one number for all, or one per axis.
-
-    Raises
-    ------
-    ConfigurationError
-        If an argument is out of range.
 
     Examples
     --------
@@ -106,46 +100,28 @@ class Norm(Metric):
 
 
 class L1(Norm):
-    """A box under the sum of the differences along its axes. See `Norm`.
-
-    Examples
-    --------
-    >>> L1(points_per_axis=17, scale=0.5)
-    L1(points_per_axis=17, scale=[0.5])
-    """
+    """A box under the sum of the differences along its axes. See `Norm`."""
 
     power = 1.0
 
 
 class L2(Norm):
-    """A box under the Euclidean distance. See `Norm`.
-
-    Examples
-    --------
-    >>> L2(points_per_axis=17, scale=0.5)
-    L2(points_per_axis=17, scale=[0.5])
-    """
+    """A box under the Euclidean distance. See `Norm`."""
 
     power = 2.0
 
 
 class LInf(Norm):
-    """A box under the largest difference along an axis, as in AdaptiveQ. See `Norm`.
-
-    Examples
-    --------
-    >>> LInf(points_per_axis=17, scale=0.5)
-    LInf(points_per_axis=17, scale=[0.5])
-    """
+    """A box under the largest difference along an axis, as in AdaptiveQ. See `Norm`."""
 
     power = math.inf
 
 
 def norms(points: Floats, power: float) -> Floats:
-    """Return the norms of the differences of all pairs of points [n, n_axes].
+    """Return the norms of the differences of all pairs of points [n, n_axes], infinity on overflow.
 
     Differences are divided by their maximum before the power is taken, so that a large scale does
-    not overflow. A norm beyond floating point is infinite.
+    not overflow.
     """
     largest = np.zeros((len(points), len(points)))
     for along in points.T:

@@ -40,11 +40,6 @@ class Product:
     scale : (float, float)
         Factors of the two distances, the states' first. Distances with factor 0 are ignored.
 
-    Raises
-    ------
-    ConfigurationError
-        If an argument is not of this form.
-
     Examples
     --------
     >>> from zooming.metrics import Discrete, Graph
@@ -99,14 +94,9 @@ class Pairs:
     states, actions : int or iterable
         The points of each side, or their number.
     distance : callable or array
-        A function of two pairs, `distance((state, action), (state, action))`, which is called once
-        for all ordered combinations. Or an array of all distances, [n_states, n_actions, n_states,
-        n_actions]. Or a square matrix over the pairs, where pairs of the first state come first.
-
-    Raises
-    ------
-    ConfigurationError
-        If there are too many pairs, or the distances are not a metric.
+        A function of two pairs, `distance((state, action), (state, action))`, called once for all
+        ordered combinations. Or an array of all distances, [n_states, n_actions, n_states,
+        n_actions], or a square matrix over the pairs, where pairs of the first state come first.
 
     Examples
     --------
@@ -147,10 +137,7 @@ class Pairs:
         )
 
     def grid(self, axes: Axes) -> Floats:
-        """Return one row (low, high, number of points, 1 for integers) per axis.
-
-        Raise ConfigurationError if the environment has another number of states or actions.
-        """
+        """Return one row (low, high, number of points, 1 for integers) per axis."""
         n_state = axes.n_state
         states = finite.grid_row(axes, 0, n_state, "Pairs", len(self.states))
         actions = finite.grid_row(axes, n_state, axes.n_action, "Pairs", len(self.actions))

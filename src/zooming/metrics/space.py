@@ -1,10 +1,9 @@
 """The metric space of an agent, as arrays that the kernels read, its balls, and covering oracles.
 
 An oracle chooses balls of half the radius that cover the domain of a ball to be split. It answers
-one of two questions [SBY19 sec. 3]. The first: given a set and the balls so far, which point is not
-covered yet, if any? The balls around the points that the oracle returns form an r/2-net of dom(B).
-The second (`Packing`): what is an r-packing of a set, that is, points at distances greater than r?
-If no point can be added, their balls cover the set.
+one of two questions [SBY19 sec. 3]: which point is not covered by the balls so far (`Greedy`, or a
+function of yours), or what is an r-packing of a set, points at distances greater than r
+(`Packing`)? If no point can be added to a packing, its balls cover the set.
 """
 
 from __future__ import annotations
@@ -37,23 +36,17 @@ class Balls:
     state, action : array [n_balls, n_axes]
         Centers, in the environment's units.
     radius, q_value : array [n_balls]
-        Radius in the units of the metric, and Q.
-    n_visits : array [n_balls]
-        Visits of each ball, those of its ancestors included.
-    depth : array [n_balls]
-        The radius is d_max 2^-depth.
-    n_points : array [n_balls]
-        Number of pairs in the domain.
+        Radius in the units of the metric, d_max 2^-depth, and Q.
+    n_visits, depth, n_points : array [n_balls]
+        Visits, those of ancestors included, depth, and number of pairs in the domain.
     owner : array [n_states, n_actions]
         Index, in these arrays, of the ball whose domain contains the pair.
     states, actions : array [n, n_axes]
         All states and all actions of the space, in the environment's units.
-    names : tuple of str
-        Names of the axes, the state's first.
+    names, paths : tuple of str
+        Names of the axes, the state's first, and their places such as "state[0]", if others.
     step : int
         The step, counted from 0.
-    paths : tuple of str
-        Places of the axes in the spaces, such as "state[0]". Empty if these are the names.
 
     Examples
     --------
@@ -94,25 +87,10 @@ class Space:
     """A finite metric space of (state, action) pairs, as arrays that the kernels read.
 
     For a `Product`, `distances` and `action_distances` are the matrices of states and actions. For
-    `Pairs`, `distances` is the matrix of all pairs. The index of a pair is state * n_actions +
-    action. These matrices are divided by `unit`, a power of two near the diameter, so that nothing
-    is rounded. Then they are raised to the power p of the product, which cannot overflow. All other
-    distances and radii are in the user's units.
-
-    Parameters
-    ----------
-    metric : Product or Pairs
-        The metric.
-    axes : Axes
-        The axes of the environment.
-    horizon : int
-        Number of steps; each needs memory for all pairs.
-
-    Raises
-    ------
-    SpaceError
-        If the metric does not fit the axes, or the pairs are too many, or all distances are 0, or
-        they are beyond floating point.
+    `Pairs`, `distances` is the matrix of all pairs, numbered state * n_actions + action. They are
+    divided by `unit`, a power of two near the diameter, so that nothing is rounded, and then raised
+    to the power p of the product, which cannot overflow. All other distances are in the user's
+    units.
 
     Examples
     --------
@@ -125,6 +103,8 @@ class Space:
     (25, 4.0, (2, 2))
     >>> space.distances_from(0, 0)[0].tolist()
     [0.0, 1.0, 2.0, 3.0, 4.0]
+    >>> packing(space.distances_from(0, 0) >= 0, 2.0, space)
+    [(0, 0), (0, 4), (4, 0), (4, 4)]
     """
 
     def __init__(self, metric: Product | Pairs, axes: Axes, horizon: int = 1) -> None:
@@ -221,38 +201,14 @@ class Space:
         return np.asarray(along + across if self.power > 0.0 else np.maximum(along, across))
 
     def distances_from(self, state: int, action: int) -> Floats:
-        """Return the distances of all pairs from one pair.
-
-        Parameters
-        ----------
-        state, action : int
-            Indices of the pair.
-
-        Returns
-        -------
-        array [n_states, n_actions]
-            Distances in the user's units.
-        """
+        """Return the distances [n_states, n_actions] of all pairs from one pair of indices."""
         every = np.arange(self.n_states)[:, None], np.arange(self.n_actions)[None, :]
         return np.asarray(
             self.unit * self.pair_distances(state, action, *every) ** (1 / self.exponent)
         )
 
     def points(self, side: int, axes: Axes) -> Floats:
-        """Return all states (side 0) or all actions (side 1), in the environment's units.
-
-        Parameters
-        ----------
-        side : int
-            0 for the states, 1 for the actions.
-        axes : Axes
-            The axes of the environment.
-
-        Returns
-        -------
-        array [n, n_axes]
-            The points.
-        """
+        """Return all states (side 0) or actions (side 1), in the environment's units."""
         first, n_axes = (axes.n_state, axes.n_action) if side else (0, axes.n_state)
         found = np.empty((self.n_actions if side else self.n_states, n_axes))
         for k, point in enumerate(found):
@@ -273,35 +229,21 @@ Oracle = Callable[[NDArray[np.bool_], float, Space], tuple[int, int] | None]
 
 
 class Greedy:
-    """The compiled oracle. It returns the uncovered point nearest to the center of the parent.
-
-    Points are compared by the distance of their states, then by the distance of their actions.
-
-    Examples
-    --------
-    >>> Greedy()
-    Greedy()
-    """
+    """The compiled oracle: the uncovered pair with the nearest state, then the nearest action."""
 
     def __repr__(self) -> str:
         return "Greedy()"
 
 
 class Packing:
-    """The oracle that covers a ball with balls around `packing` of its domain.
-
-    Examples
-    --------
-    >>> Packing()
-    Packing()
-    """
+    """The oracle that covers a ball with balls around `packing` of its domain."""
 
     def __repr__(self) -> str:
         return "Packing()"
 
 
 def packing(points: NDArray[np.bool_], radius: float, space: Space) -> list[tuple[int, int]]:
-    """Return an r-packing of a set of pairs to which no pair can be added.
+    """Return the indices of an r-packing of a set of pairs to which no pair can be added.
 
     The first pair of the set comes first. The next one is always the farthest from those chosen.
 
@@ -313,21 +255,6 @@ def packing(points: NDArray[np.bool_], radius: float, space: Space) -> list[tupl
         The distances between chosen pairs are greater than this.
     space : Space
         The metric space.
-
-    Returns
-    -------
-    list of (int, int)
-        Indices (state, action) of the chosen pairs.
-
-    Examples
-    --------
-    >>> import gymnasium as gym, zooming
-    >>> class Stops(gym.Env):
-    ...     observation_space = action_space = gym.spaces.Discrete(5)
-    >>> line = zooming.metrics.Graph([(0, 1), (1, 2), (2, 3), (3, 4)])
-    >>> space = zooming.MetricQ(Stops(), line, horizon=1).table.space
-    >>> packing(space.distances_from(0, 0) >= 0, 2.0, space)
-    [(0, 0), (0, 4), (4, 0), (4, 4)]
     """
     found: list[tuple[int, int]] = []
     nearest = np.where(points, np.inf, -1.0)

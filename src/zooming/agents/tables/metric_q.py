@@ -140,18 +140,7 @@ class MetricQ(QLearner):
     # --- the learned policy -----------------------------------------------------------------------
 
     def balls(self, step: int) -> Balls:
-        """Return the active balls of a step as arrays.
-
-        Parameters
-        ----------
-        step : int
-            Step of the episode, from 0.
-
-        Returns
-        -------
-        metrics.Balls
-            Centers, radius, q_value, n_visits, depth and n_points, one entry per ball.
-        """
+        """Return the active balls of a step (from 0) as arrays."""
         return self.table.view(self.problem.check_step(step))
 
     def partition(self, step: int) -> Partition:
@@ -224,10 +213,7 @@ class MetricQ(QLearner):
         return build_agent(cls, env, {**given, "metric": metric})
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the arrays to save: the balls, and the distance matrices of finite sets.
-
-        Domains are not saved. `_restore` computes them from the balls.
-        """
+        """Return the arrays to save. Domains are computed from the balls by `_restore`."""
         _, arrays = super()._state()
         if isinstance(self.metric, Pairs):
             return {}, {**arrays, "pair_distances": self.metric.distances}

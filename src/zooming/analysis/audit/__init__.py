@@ -1,13 +1,10 @@
 """Check the paper's guarantees on a trained agent. [SBY19 sec. 4 and 5]
 
-Every partition, of boxes or of balls, must satisfy three laws:
-
-- The domains cover the space and are disjoint.
-- Centers of balls of equal radius are at least a radius apart.
-- A ball of depth l has between 4^(l-1) and 4^l visits.
-
-If the optimum is given, the audit also measures how often optimism, Q >= Q*, fails, and the
-zooming dimension: the growth of the number of near-optimal balls as their radius shrinks.
+Every partition, of boxes or of balls, must satisfy three laws: the domains cover the space and are
+disjoint; centers of balls of equal radius are at least a radius apart; a ball of depth l has
+between 4^(l-1) and 4^l visits. If the optimum is given, the audit also measures how often optimism,
+Q >= Q*, fails, and the zooming dimension: the growth of the number of near-optimal balls with 1 /
+radius.
 """
 
 from __future__ import annotations
@@ -37,15 +34,12 @@ def audit(
     agent
         The agent, trained or not: `AdaptiveQ`, `NetQ` or `MetricQ`.
     optimal
-        The optimum of the agent's environment, from `zooming.solve`. If given, optimism
-        (Q >= Q*) is checked and the zooming dimension is measured.
-    n_points
-        Number of random points per step, at which boxes are checked for covering and optimism.
-        Optimism is also checked at the center and the corners of every box. For `MetricQ`,
-        covering is checked at every pair of points. Optimism is checked at every pair if the
-        problem is finite, else at all centers and `n_points` random pairs.
-    seed
-        Seed of the random points.
+        The optimum of the agent's environment, from `zooming.solve`. If given, optimism (Q >= Q*)
+        is checked and the zooming dimension is measured.
+    n_points, seed
+        Number and seed of the random points per step, at which covering and optimism are checked,
+        beside the center and the corners of every box. For `MetricQ`, covering is checked at every
+        pair of points, and optimism too if the problem is finite.
 
     Returns
     -------
@@ -55,8 +49,7 @@ def audit(
     Raises
     ------
     ConfigurationError
-        If the agent is of another class, also if it has cells or balls of its own kind, or
-        `optimal` is for another horizon.
+        If the agent is of another class, or `optimal` is for another horizon.
 
     Examples
     --------

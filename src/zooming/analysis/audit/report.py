@@ -20,16 +20,10 @@ TOLERANCE = 1e-9  # of values and radii, for rounding errors
 
 @dataclass(frozen=True)
 class Law:
-    """The result of checking one law.
+    """The result of checking one law: its name, whether it holds, and what was found, in words.
 
-    Attributes
-    ----------
-    name
-        Name of the law.
-    holds
-        Whether the law holds; None if it does not apply.
-    found
-        What was found, in words. If the law is broken, names the first ball that breaks it.
+    `holds` is None if the law does not apply. If it is broken, `found` names the first ball that
+    breaks it.
     """
 
     name: str
@@ -43,19 +37,15 @@ class Audit:
 
     Attributes
     ----------
-    title
-        Title of the report, with the agent's settings.
-    laws
-        The result of each law.
+    title, laws
+        Title of the report, with the agent's settings, and the result of each law.
     c1, c2
-        The least and the largest sqrt(n) diam over the visited balls: the constants of the
-        theorem on nested schemes. For `MetricQ`, of sqrt(n) r / d_max over the visited balls
-        that can be split. NaN if there are no such balls.
-    aspect
-        The largest ratio of the longest to the shortest side of a box, over the sides of
-        positive length. None for `MetricQ`.
-    size_ratio
-        The largest |P_h| / K^(d/(d+2)) over the steps h. None for `MetricQ`.
+        The least and the largest sqrt(n) diam over the visited balls: the constants of the theorem
+        on nested schemes. For `MetricQ`, of sqrt(n) r / d_max over the balls that can be split. NaN
+        if there are no such balls.
+    aspect, size_ratio
+        The largest ratio of two positive sides of a box, and the largest |P_h| / K^(d/(d+2)) over
+        the steps h. None for `MetricQ`.
     optimism_failures
         Share of the checked pairs (x, a) with Q < Q*. None if no optimum was given.
     zooming_dimension
@@ -137,10 +127,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class Sample:
-    """Pairs of one step, at which optimism is checked, with the agent's Q of each.
-
-    `name` returns the text for pair i in a message.
-    """
+    """Pairs of one step, with the agent's Q of each; `name(i)` is the text for pair i."""
 
     states: Floats
     actions: Floats
@@ -157,8 +144,8 @@ def check_optimism(
 ) -> tuple[Law, float]:
     """Check Q >= Q* at the samples of each step. Return the law and the share of failures.
 
-    Q fails if it is too low by more than the optimum's error. The law is broken only if the bonus
-    guarantees optimism in this environment and the guarantee `applies` to the agent.
+    The law is broken only if the bonus guarantees optimism in this environment and the guarantee
+    `applies` to the agent. An error of the optimum is no failure.
     """
     failed, looked, worst, first = 0, 0, 0.0, ""
     for step, sample in enumerate(samples):
@@ -185,11 +172,11 @@ def check_optimism(
 def zooming_dimension(
     optimal: Optimal, centers: Iterable[tuple[Floats, Floats, Floats]]
 ) -> float | None:
-    """Return the zooming dimension: the slope over l of log2(near-optimal balls of depth l).
+    """Return the slope over l of log2(near-optimal balls of depth l), or None for few depths.
 
     `centers` are (states, actions, radius / d_max) of the balls, for each step. A ball of radius
     2^-l is near-optimal if the gap V* - Q* at its center is at most H 2^-l. The deepest level is
-    left out, because it is still being filled. Return None for fewer than three depths.
+    left out, because it is still being filled.
     """
     counts = np.zeros(MAX_DEPTH + 1)
     for step, (states, actions, radius) in enumerate(centers):
@@ -207,10 +194,9 @@ def zooming_dimension(
 def find_optimistic_bonus(
     bonus: Any, env: CompiledEnv, generator: np.random.Generator
 ) -> Theory | Exact | None:
-    """Return the bonus that guarantees optimism in this environment, or None.
+    """Return the bonus, unwrapped from `Doubling`, if it guarantees optimism here, else None.
 
-    A `Doubling` is unwrapped first. `Exact` gives the guarantee if it accounts for the noise of
-    the rewards, or if the rewards have no noise.
+    `Exact` does so if it accounts for the noise of the rewards, or if they have none.
     """
     inner = bonus.bonus if isinstance(bonus, Doubling) else bonus
     if isinstance(inner, Theory):
