@@ -19,36 +19,12 @@ def ambulance():
     return env, agent
 
 
-@pytest.mark.slow
-def test_sampled_and_exact_values_agree(ambulance):
-    env, agent = ambulance
-    exact = zooming.evaluate(agent, env, exact=True)
-    sampled = zooming.evaluate(agent, env, episodes=4000, seed=1)
-    assert exact.high - exact.low < 2e-3
-    # One interval in twenty misses by a little.
-    assert sampled.low - 0.005 < exact.mean < sampled.high + 0.005
-    assert exact.mean < 3.8866
-    assert "4000 episodes" in str(sampled)
-    assert "computed" in str(exact)
-
-
 def test_evaluation_changes_nothing_and_repeats(ambulance):
     env, agent = ambulance
     before = agent.table.rows.tobytes(), agent.table.core.tobytes()
     first, again = (zooming.evaluate(agent, env, episodes=20, seed=4) for _ in range(2))
     assert first.returns.tolist() == again.returns.tolist()
     assert (agent.table.rows.tobytes(), agent.table.core.tobytes()) == before
-
-
-def test_sampled_values_agree_with_the_exact_one_of_discrete_states():
-    env = gym.make("zooming/GraphAmbulance-v0")
-    agent = zooming.AdaptiveQ(env, seed=0)
-    agent.learn(200)
-    exact = zooming.evaluate(agent, env, exact=True).mean
-    found = [zooming.evaluate(agent, env, 500, seed=seed).mean for seed in range(20)]
-    error = np.std(found, ddof=1) / np.sqrt(len(found))
-    assert abs(np.mean(found) - exact) < 4 * error
-    assert agent.n_episodes == 200
 
 
 @pytest.mark.parametrize("make_agent", [zooming.Auto, zooming.TreeQ])
@@ -75,14 +51,18 @@ def test_episodes_side_by_side_are_those_of_environments_that_share_a_generator(
 @pytest.mark.parametrize(("env_id", "options"), [
     ("zooming/Oil-v0", {"noise": 0.1, "dims": 2}),
     ("zooming/Ambulance-v0", {"arrivals": [0.1, 0.1, 0.6], "n_ambulances": 3}),
+    ("zooming/Ambulance-v0", {"arrivals": "uniform"}),
+    ("zooming/GraphAmbulance-v0", {}),
 ])  # fmt: skip
-def test_computed_values_agree_with_simulation_in_more_dimensions(make_agent, env_id, options):
+def test_computed_values_agree_with_sampled_ones(make_agent, env_id, options):
     env = gym.make(env_id, **options)
     agent = make_agent(env, seed=1)
     agent.learn(1000)
     exact = zooming.evaluate(agent, env, exact=True)
     sampled = zooming.evaluate(agent, env, episodes=3000, seed=2)
-    assert exact.mean == pytest.approx(sampled.mean, abs=2 * (sampled.high - sampled.low))
+    assert abs(exact.mean - sampled.mean) < 2 * (sampled.high - sampled.mean)
+    assert exact.high - exact.low < 0.01
+    assert (str(exact)[-9:], str(sampled)[-14:]) == ("computed)", "3000 episodes)")
 
 
 def test_heuristics_have_exact_values_that_can_be_worked_out():
@@ -260,7 +240,7 @@ class Model:
         (lambda obs, step: [0.5], {}, r"takes \(obs, step\), but it is called as .*; swap its par"),
         (lambda step, observation: None, {}, "step 0: the policy returned None"),
         (lambda step, observation: [1.5], {}, r"step 0: the policy returned \[1.5\], which is not"),
-        (lambda step, observation: [1.5], {"exact": True}, r"the policy gave \[1.5\]: .*out"),
+        (lambda step, observation: [1.5], {"exact": True}, r"the policy returned \[1.5\], which"),
         (Model(), {}, r"has predict but no horizon.*evaluate\(lambda step, observation"),
         (Model, {}, "policy=Model is a class; give an instance"),
         (0.5, {}, r"0.5 is not an agent; write .* a function policy\(step, observation\)"),
@@ -353,7 +333,7 @@ def test_the_environment_of_the_agent_is_the_default_and_a_missing_one_is_asked_
 def test_a_resolution_that_is_too_small_is_refused(resolution):
     env = gym.make("zooming/Oil-v0")
     agent = zooming.AdaptiveQ(env, seed=0)
-    message = rf"resolution={resolution!r} is too small"
+    message = rf"resolution={resolution!r}: give a whole number >= 4"
     with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.evaluate(agent, env, exact=True, resolution=resolution)
 

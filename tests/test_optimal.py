@@ -75,14 +75,6 @@ def test_a_problem_of_two_states_and_two_actions_solved_by_hand():
     assert optimal.q_values(1, [[0.1], [0.9]], [[0.1], [0.1]]).tolist() == pytest.approx([0.1, 0.9])
 
 
-@pytest.mark.plain
-def test_declared_outcomes_are_drawn_with_their_weights():
-    env = coin_env(horizon=4000)
-    env.reset(seed=0)
-    found = [env.step(np.array([0.9]))[0][0] for _ in range(4000)]
-    assert np.mean(found) == pytest.approx(0.75, abs=0.03)
-
-
 def test_a_kink_between_grid_points_is_part_of_the_error():
     on, off = (
         zooming.solve(gym.make("zooming/Oil-v0", sharpness=50.0, center=c), 40)
@@ -166,16 +158,6 @@ def test_what_cannot_be_solved_says_what_to_give(solve, message):
         solve()
 
 
-def test_an_environment_without_declared_outcomes_is_refused():
-    def noisy(state, action, step, params, rng, next_state):
-        next_state[0] = rng.random()
-        return 0.5
-
-    box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-    with pytest.raises(zooming.ConfigurationError, match="outcomes="):
-        zooming.solve(zooming.compiled_env(noisy, box, box, 3, start=0.5))
-
-
 @pytest.mark.plain
 def test_the_optimum_of_discrete_sides_is_exact_wherever_they_start():
     rng = np.random.default_rng(0)
@@ -255,10 +237,7 @@ def tents(state, action, step, params, outcome, next_state):
 @pytest.mark.plain
 @pytest.mark.parametrize(
     "peaks",  # (slope, top) along each axis; the search comes as near as 1/8192
-    [
-        [(0.7, 0.3711), (0.2, 0.8123)],
-        [(0.5, 0.0), (0.7, 0.3711)],
-    ],
+    [[(0.7, 0.3711), (0.2, 0.8123)], [(0.5, 0.0), (0.7, 0.3711)]],
 )
 def test_the_error_is_the_height_of_the_peaks_beside_the_best_action(peaks):
     unit = (gym.spaces.Box(0.0, 1.0, (n,), np.float64) for n in (1, len(peaks)))
@@ -546,13 +525,7 @@ def test_the_zooming_dimension_is_that_of_the_near_optimal_pairs(power, follows,
     """Of |a - x|^p, pairs within r are a strip of width 2 r^(1/p): N_r ~ r^-1 r^(1/p - 1)."""
     box = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
     env = zooming.compiled_env(
-        valley,
-        box,
-        box,
-        1,
-        start=[0.5],
-        params=[power, follows],
-        outcomes=([0.0], [1.0]),
+        valley, box, box, 1, start=[0.5], params=[power, follows], outcomes=NO_CHANCE
     )
     optimal = zooming.solve(env, 64)
     counts = optimal.near_optimal_cells(1.0)[0]

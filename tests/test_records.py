@@ -23,6 +23,7 @@ TABLE = {
 PROBLEMS = [
     "Oil", "Ambulance", "Newsvendor", "Inventory", "Pricing", "Queue", "Admission", "Storage",
     "Autoscaling", "Bidding", "Allocation", "GraphAmbulance", "RiverSwim", "Regulator",
+    "Caching", "Balancing", "Prefetching",
 ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from gymnasium import wrappers
 from gymnasium.utils.env_checker import check_env
 
 import zooming
-from zooming.envs.rendered import MODES, Scene
+from zooming.envs.compiled import MODES, Scene
 from zooming.plots import rendering
 
 
@@ -112,20 +112,6 @@ def test_text_has_a_line_for_each_axis():
     assert [line.split()[0] for line in lines[2:]] == [
         f"{side}[{i}]" for side in ("state", "action") for i in range(6)
     ]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"survey": "quadratic", "sharpness": 3.0}, {"dims": 2, "center": [0.2, 0.9]}],
-    ids=str,
-)
-def test_the_survey_that_is_drawn_is_the_one_that_pays(options):
-    env = gym.make("zooming/Oil-v0", **options).unwrapped
-    for place in np.random.default_rng(0).random((20, len(env.center))):
-        env.start_law.packed[:] = place
-        env.params[-len(place) :] = place  # it starts where it digs: nothing is paid for the way
-        env.reset(seed=0)
-        assert env.step(place)[1] == pytest.approx(max(0.0, float(env.found(place))), abs=1e-12)
 
 
 def test_a_scene_has_the_last_step():

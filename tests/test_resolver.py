@@ -9,8 +9,8 @@ import pytest
 
 import zooming
 from helpers import box, same_history
-from zooming.agents.resolver.grid_policy import GridPolicy
-from zooming.agents.resolver.resolver import changed_after
+from zooming.agents.resolver import changed_after
+from zooming.envs.state_grid import GridPolicy
 
 pytestmark = pytest.mark.kernels
 
@@ -83,7 +83,7 @@ def test_actions_between_grid_points_are_mixed_as_the_formula_says(n_state):
     policy = GridPolicy(states, actions, (False, False), 3, 4)
     policy.best[:] = actions.low + rng.random(policy.best.shape) * (actions.high - actions.low)
     inner = np.full(policy.mixes.shape, 1, np.uint8)
-    from zooming.agents.resolver.grid_policy import _neighbors
+    from zooming.envs.state_grid import _neighbors
 
     policy.mixes[:] = inner & _neighbors(policy.cells) & rng.integers(0, 2, inner.shape)
     points = states.low + rng.random((200, n_state)) * (states.high - states.low)

@@ -13,7 +13,7 @@ from zooming.agents.heuristics import Median as Median
 from zooming.agents.heuristics import NoMovement as NoMovement
 from zooming.agents.heuristics import Random as Random
 from zooming.agents.planner.planner import Planner as Planner
-from zooming.agents.resolver.resolver import Resolver as Resolver
+from zooming.agents.resolver import Resolver as Resolver
 from zooming.agents.tables.adaptive_q import AdaptiveQ as AdaptiveQ
 from zooming.agents.tables.metric_q import MetricQ as MetricQ
 from zooming.agents.tables.net_q import NetQ as NetQ

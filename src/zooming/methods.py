@@ -36,7 +36,7 @@ AGENTS = {
     "MetricQ": "zooming.agents.tables.metric_q",
     "TreeQ": "zooming.agents.tables.tree_q",
     "Planner": "zooming.agents.planner.planner",
-    "Resolver": "zooming.agents.resolver.resolver",
+    "Resolver": "zooming.agents.resolver",
     "Portfolio": "zooming.agents.auto.portfolio",
     "Auto": "zooming.agents.auto.auto",
     "SinglePartitionQ": "zooming.lab.relatives.single_partition_q",

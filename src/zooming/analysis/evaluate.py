@@ -10,15 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base.agent import Agent
-from zooming.agents.base.problem import (
-    LearningProblem,
-    check_env,
-    horizon_of,
-    name_of,
-    reset,
-    take_step,
-)
-from zooming.agents.base.rules import as_function, check_action
+from zooming.agents.base.problem import check_env, horizon_of, name_of, reset, take_step
+from zooming.agents.base.rules import as_function
 from zooming.analysis.intervals import mean_interval
 from zooming.analysis.solve import check_solvable
 from zooming.envs.compiled import CompiledEnv, find_compiled
@@ -30,7 +23,7 @@ from zooming.kernels.loop.jit import call_in_thread
 from zooming.kernels.solve.backups import spread_states
 from zooming.spaces.flatten import build_tree
 from zooming.spaces.masks import has_mask
-from zooming.validation import check_int, short_repr
+from zooming.validation import check_int, clip_rounding, short_repr
 
 
 class FunctionPolicy:
@@ -44,21 +37,17 @@ class FunctionPolicy:
     def predict(self, observation: Any, state: Any = None, *, info: Any = None) -> tuple[Any, Any]:
         """Return (action, next step) for one observation, or for a batch of them.
 
-        A batch has an array of steps as `state`. Actions are checked, and converted to the form of
-        the action space.
+        A batch has an array of steps as `state`.
         """
         if not isinstance(state, np.ndarray):
             step = 0 if state is None else int(state)
-            return self._checked(step, self._function(step, observation, info)), step + 1
-        problem = LearningProblem(self.env, "evaluate", horizon=self.horizon)
-        actions = []
-        for step, one in zip(state.tolist(), observation, strict=True):
-            flat = check_action(problem, step, self._function(step, one, None), "policy")
-            actions.append(problem.axes.shaped_action(flat))
-        return np.array(actions), state + 1
+            return self._action(step, observation, info), step + 1
+        pairs = zip(state.tolist(), observation, strict=True)
+        return np.array([self._action(step, one, None) for step, one in pairs]), state + 1
 
-    def _checked(self, step: int, action: Any) -> Any:
-        """Return an action in the form of the action space. Raise ConfigurationError if outside."""
+    def _action(self, step: int, observation: Any, info: Any) -> Any:
+        """Return the action in the form of its space. Raise ConfigurationError if outside."""
+        action = self._function(step, observation, info)
         wrong = f"step {step}: the policy returned {short_repr(action)}, which is not in "
         wrong += str(self.env.action_space)
         try:
@@ -66,9 +55,9 @@ class FunctionPolicy:
         except ZoomingError as error:
             raise ConfigurationError(f"{wrong}: {error}") from error
         for leaf in self._actions.leaves():
-            values = flat[leaf.first : leaf.last]
-            slack = 1e-9 * (leaf.high - leaf.low)  # rounding
-            if not ((leaf.low - slack <= values) & (values <= leaf.high + slack)).all():
+            values, part = flat[leaf.first : leaf.last], slice(leaf.first, leaf.last)
+            flat[part], bad = clip_rounding(values, leaf.low, leaf.high)
+            if bad is not None:
                 raise ConfigurationError(wrong)
         return self._actions.shaped(flat)
 
@@ -112,8 +101,7 @@ def _env_of(agent: Any) -> Any:
     if env is None and hasattr(agent, "env_name"):
         raise ConfigurationError(
             f"this agent was loaded without its environment ({agent.env_name}); give one: "
-            "evaluate(agent, env), or load the "
-            f"agent with it: zooming.load(path, env=env)"
+            "evaluate(agent, env), or load the agent with it: zooming.load(path, env=env)"
         )
     if env is None:
         raise ConfigurationError(f"{short_repr(agent)} has no env; give one: evaluate(policy, env)")
@@ -228,50 +216,30 @@ def evaluate(
         returns = _play(agent, env, episodes, seed)
         interval = mean_interval(returns)
         return Evaluation(interval.mean, interval.low, interval.high, False, returns)
-    inner = _check_computable(env)
+    try:
+        inner = check_solvable(env)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"exact=True: {error}. {SAMPLED}") from error
     n = N_OUTCOMES[inner.state_box.shape[0]] if resolution is None else resolution
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 4:
-        raise ConfigurationError(
-            f"resolution={n!r} is too small: give a whole number of outcomes per step, at least 4"
-        )
+    n = check_int(n, "resolution", 4)
     starts = inner.start_states(N_STARTS)
-    rough, mean = (_policy_value(agent, inner, int(k), *starts) for k in (n // 2, n))
+    rough, mean = (_policy_value(agent, inner, k, *starts) for k in (n // 2, n))
     start_error, n_drawn = 0.0, 0
     if inner.start_kind == UNIFORM:
         # Not just half as many along each axis: a border of balls that falls between the same
         # points of both would go unseen.
-        fewer = inner.start_states(
-            (round(N_STARTS ** (1 / inner.state_box.shape[0])) // 2 - 1) ** inner.state_box.shape[0]
-        )
-        start_error = abs(mean - _policy_value(agent, inner, int(n), *fewer))
+        n_axes = inner.state_box.shape[0]
+        fewer = inner.start_states((round(N_STARTS ** (1 / n_axes)) // 2 - 1) ** n_axes)
+        start_error = abs(mean - _policy_value(agent, inner, n, *fewer))
     elif inner.start_kind == FUNCTION and len(starts[0]) > 1:
-        n_drawn, batches = len(starts[0]), np.split(starts[0], N_BATCHES)
+        n_drawn = len(starts[0])
         found = [
-            _policy_value(agent, inner, int(n), batch, np.full(len(batch), 1 / len(batch)))
-            for batch in batches
+            _policy_value(agent, inner, n, batch, np.full(len(batch), 1 / len(batch)))
+            for batch in np.split(starts[0], N_BATCHES)
         ]
         start_error = mean_interval(found).high - float(np.mean(found))
     half = abs(mean - rough) + start_error
     return Evaluation(mean, mean - half, mean + half, True, np.empty(0), n_drawn)
-
-
-def _check_computable(env: Any) -> CompiledEnv:
-    """Return the compiled environment inside `env`.
-
-    Raise ConfigurationError if the value of a policy cannot be computed there.
-    """
-    try:
-        return check_solvable(env)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"exact=True: {error}. {SAMPLED}") from error
-
-
-def _advise_resolution(env: CompiledEnv, step: int, n_outcomes: int) -> str:
-    """Return the advice to lower `resolution`, or "" if the number of outcomes is fixed."""
-    can_be_fewer = n_outcomes > 4 and len(env.outcomes(step, 4)[1]) < len(
-        env.outcomes(step, n_outcomes)[1]
-    )
-    return "Give a smaller resolution=, at least 4. " if can_be_fewer else ""
 
 
 def _play(agent: Any, env: Any, episodes: int, seed: int) -> NDArray[np.float64]:
@@ -290,9 +258,8 @@ def _play(agent: Any, env: Any, episodes: int, seed: int) -> NDArray[np.float64]
         observation, info = reset(env, seed if episode == 0 else None)
         state = None
         for _ in range(agent.horizon):
-            action, state = _predict(
-                agent, env, observation, state, info if has_mask(info) else None
-            )
+            masked = info if has_mask(info) else None
+            action, state = _predict(agent, env, observation, state, masked)
             observation, reward, terminated, truncated, info = take_step(env, action)
             returns[episode] += float(reward)
             if terminated or truncated:
@@ -362,33 +329,30 @@ def _policy_value(
         actions, _ = _predict(agent, env, env.observations(states), np.full(len(states), step))
         outcomes, chances = env.outcomes(step, n_outcomes)
         if len(states) * len(chances) > MOST_STATES:
+            can_be_fewer = n_outcomes > 4 and len(env.outcomes(step, 4)[1]) < len(chances)
+            advice = "Give a smaller resolution=, at least 4. " if can_be_fewer else ""
             raise ConfigurationError(
                 f"the policy reaches more than {MOST_STATES:,} states of {env.name} at step "
-                f"{step}, with {len(chances)} "
-                f"outcomes each. {_advise_resolution(env, step, n_outcomes)}{SAMPLED}"
+                f"{step}, with {len(chances)} outcomes each. {advice}{SAMPLED}"
             )
         after = np.full((len(states) * len(chances), states.shape[1]), np.nan)
         spread, played = np.empty(len(after)), env.actions(actions)
-        weigh, is_weighed = weigher(env), env.weigh is not None
+        is_weighed = env.weigh is not None
         arguments = (
-            env.given, weigh, is_weighed, env.params, step, outcomes, chances.copy(), states,
+            env.given, weigher(env), is_weighed, env.params, step, outcomes, chances.copy(), states,
             weights, played, after, spread,
         )  # fmt: skip
         reward = call_in_thread(partial(spread_states(), *arguments))  # functions cross
         is_good = env.are_states(after)
         if not (is_good.all() and np.isfinite(reward)):
             # If only the sum of rewards is not finite, any state may be the cause.
-            suspects = (
-                range(len(states))
-                if is_good.all()
-                else [int(np.flatnonzero(~is_good)[0]) // len(chances)]
-            )
-            faults = (bad_transition(env, step, outcomes, states[i], played[i]) for i in suspects)
-            raise next(
-                filter(None, faults),
-                ConfigurationError(
-                    f"{env.name}, step {step}: rewards add up to {reward}; rescale them"
-                ),
+            first = 0 if is_good.all() else int(np.flatnonzero(~is_good)[0]) // len(chances)
+            for i in range(first, len(states)):
+                fault = bad_transition(env, step, outcomes, states[i], played[i])
+                if fault is not None:
+                    raise fault
+            raise ConfigurationError(
+                f"{env.name}, step {step}: rewards add up to {reward}; rescale them"
             )
         total += reward
         if is_weighed:

@@ -66,9 +66,8 @@ class Optimal:
     seconds: float = field(compare=False)
 
     def __repr__(self) -> str:
-        within = (
-            f"{self.return_:.4f} within {'' if self.is_bound else 'about '}{self.return_error:.1e}"
-        )
+        about = "" if self.is_bound else "about "
+        within = f"{self.return_:.4f} within {about}{self.return_error:.1e}"
         how = "exact" if self.resolution is None else f"resolution {self.resolution}"
         return f"Optimal(return {within}, {how}, {self.seconds:.1f} s)"
 
@@ -86,12 +85,8 @@ class Optimal:
         env, step = self.grid.env, self._step(step)
         if not env.has_whole_states:
             states = np.atleast_2d(np.asarray(states, np.float64))
-        return np.array(
-            [
-                self.grid.value(step, x)
-                for x in _check_points(states, env.state_box, env.has_whole_states, "state")
-            ]
-        )
+        points = _check_points(states, env.state_box, env.has_whole_states, "state")
+        return np.array([self.grid.value(step, point) for point in points])
 
     def q_value(self, step: int, state: ArrayLike, action: ArrayLike) -> float:
         """Return Q*_h(x, a) for one state and one action, integers if they are Discrete."""
@@ -110,10 +105,8 @@ class Optimal:
 
     def action(self, step: int, state: ArrayLike) -> Any:
         """Return an optimal action in one state, an integer if actions are Discrete."""
-        grid = self.grid
-        best = grid.backup(self._step(step), self._state(state)[None], grid.actions, grid.search)[
-            1
-        ][0]
+        grid, states = self.grid, self._state(state)[None]
+        best = grid.backup(self._step(step), states, grid.actions, grid.search)[1][0]
         return np.int64(best[0]) if grid.env.has_whole_actions else best
 
     def near_optimal_cells(self, factor: float | None = None) -> NDArray[np.int64]:
@@ -208,11 +201,8 @@ def _check_points(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Flo
     """Validate n states or n actions and return them as an array [n, n_axes]."""
     points = np.asarray(values, np.float64)
     points = points[:, None] if is_whole and points.ndim == 1 else points
-    if (
-        points.ndim != 2
-        or box.shape != points.shape[1:]
-        or not _is_inside(points, box, is_whole).all()
-    ):
+    fits = points.ndim == 2 and box.shape == points.shape[1:]
+    if not (fits and _is_inside(points, box, is_whole).all()):
         # Raises for the first invalid point.
         return np.array([_check_point(point, box, is_whole, what) for point in points])
     return np.ascontiguousarray(points)
@@ -222,19 +212,13 @@ def _check_point(values: ArrayLike, box: Any, is_whole: bool, what: str) -> Floa
     """Validate one state or action and return it as an array [n_axes]."""
     point = np.array(values, np.float64).reshape(-1)
     if point.shape != box.shape or not _is_inside(point, box, is_whole).all():
-        wanted = (
-            f"a whole number from {box.low[0]:g} to {box.high[0]:g}"
-            if is_whole
-            else f"a point of {box}"
-        )
+        whole = f"a whole number from {box.low[0]:g} to {box.high[0]:g}"
+        wanted = whole if is_whole else f"a point of {box}"
         raise ConfigurationError(f"{what} {values!r} is not {wanted}")
     return point
 
 
 def _is_inside(points: Floats, box: Any, is_whole: bool) -> NDArray[np.bool_]:
-    """Return for each coordinate whether it lies in the box.
-
-    If `is_whole`, it must be an integer.
-    """
+    """Return for each coordinate whether it lies in the box, and is an integer if it must be."""
     inside: NDArray[np.bool_] = (box.low - 1e-9 <= points) & (points <= box.high + 1e-9)
     return inside & (points == np.rint(points)) if is_whole else inside

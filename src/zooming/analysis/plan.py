@@ -1,6 +1,6 @@
 """Plan with equations and records, and say from the records alone how good the plan is.
 
-The plan is the best policy for the law of the records, see `agents.resolver.grid_policy`. Three
+The plan is the best policy for the law of the records, see `envs.state_grid.GridPolicy`. Three
 numbers judge it. Let the n complete episodes of the records be cut into folds, let p_-f be the plan
 without the episodes of fold f, and R(p, e) the return of p on the recorded noise of episode e:
 
@@ -27,14 +27,13 @@ from numpy.typing import NDArray
 
 from zooming.agents.auto.auto import Auto
 from zooming.agents.base.agent import Policy
-from zooming.agents.resolver.grid_policy import MOST_AXES, GridPolicy
-from zooming.agents.resolver.resolver import Resolver, episode_scores
+from zooming.agents.resolver import Resolver, largest_change
 from zooming.analysis.evaluate import as_policy
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.envs.compiled import CompiledEnv, find_compiled
 from zooming.envs.declared import DeclaredEnv
 from zooming.envs.records import Records, rank
-from zooming.envs.state_grid import bad_transition
+from zooming.envs.state_grid import MOST_AXES, GridPolicy, bad_transition
 from zooming.errors import ConfigurationError
 from zooming.kernels.loop.jit import call_in_thread
 from zooming.kernels.solve.policies import advance
@@ -85,14 +84,8 @@ class PlanValue(Interval):
 class Comparison:
     """A plan against a rule on the same recorded episodes; see `Plan.compare`.
 
-    Attributes
-    ----------
-    difference : Interval
-        Mean of (plan - rule) over the episodes, the plan out of sample, with its 95 % interval.
-    plan, rule : float
-        Mean returns of both.
-    worst : list of (int, float)
-        The episodes on which the plan lost most against the rule, with the differences.
+    `difference` is the mean of (plan - rule) with its 95 % interval, the plan out of sample; `plan`
+    and `rule` are the mean returns; `worst` are the episodes on which the plan lost most.
     """
 
     difference: Interval
@@ -102,33 +95,21 @@ class Comparison:
 
     def __str__(self) -> str:
         one = self.difference
-        worst = ", ".join(f"{k} ({x:.4g})" for k, x in self.worst[:3])
-        verdict = (
-            "the plan is better" if one.low > 0
-            else "the rule is better" if one.high < 0
-            else "no difference is certain"
-        )  # fmt: skip
+        worst = ", ".join(f"{k} ({x:.4g})" for k, x in self.worst[:3]) or "none"
+        better = "the plan is better" if one.low > 0 else "no difference is certain"
+        verdict = "the rule is better" if one.high < 0 else better
         return (
             f"plan {self.plan:.4g}, rule {self.rule:.4g}: difference {one.mean:.4g} (95 % interval "
-            f"{one.low:.4g} to {one.high:.4g}), {verdict}. Worst episodes of the plan: "
-            f"{worst or 'none'}"
+            f"{one.low:.4g} to {one.high:.4g}), {verdict}. Worst episodes of the plan: {worst}"
         )
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a plan earns if something else is true; see `Plan.sensitivity`.
+    """What a plan earns if `what` is true instead; see `Plan.sensitivity`.
 
-    Attributes
-    ----------
-    what : str
-        What is true.
-    value : float
-        Mean return of the plan then; NaN if it cannot be played.
-    replanned : float
-        Mean return of a plan made for it.
-    note : str
-        More about it.
+    `value` is the mean return of the plan, NaN if it cannot be played, and `replanned` that of a
+    plan made for it.
     """
 
     what: str
@@ -174,8 +155,7 @@ class Plan:
             choose = self._make(self.records.take(keep, self.horizon))
             self.returns[left_out] = self._play(choose, left_out)
             advance(1)
-        everything = np.ones(len(self._traces), bool)
-        own = self._play(self._choice_of(self.agent), everything)
+        own = self._play(self._choice_of(self.agent))
         interval = mean_interval(self.returns)
         bound = self._bound()
         advance(1)
@@ -211,9 +191,8 @@ class Plan:
             )
         else:
             is_paired = isinstance(rule, Plan) and np.array_equal(rule._traces, self._traces)
-            everything = np.ones(len(self._traces), bool)
             ours = self.returns
-            theirs = rule.returns if is_paired else self._play(self._choice_of(rule), everything)
+            theirs = rule.returns if is_paired else self._play(self._choice_of(rule))
         away = ours - theirs
         order = np.argsort(away, kind="stable")
         worst = [(int(k), float(away[k])) for k in order[:5] if away[k] < 0]
@@ -270,55 +249,34 @@ class Plan:
         list of Change
             One per change. Print them.
         """
-        found = []
-        everything = np.ones(len(self._traces), bool)
-        choose = self._choice_of(self.agent)
+        found, choose, n = [], self._choice_of(self.agent), len(self._traces)
         for factor in (0.9, 1.1):
-            other, name = self.records.scaled(factor), ", ".join(self.records.names)
-            what = f"{name} {abs(factor - 1):.0%} {'larger' if factor > 1 else 'smaller'}"
-            found.append(
-                self._change(what, choose, other.traces(self.horizon), other, everything, self.env)
-            )
-        n = len(self._traces)
+            what = _changed(", ".join(self.records.names), factor)
+            found.append(self._change(what, choose, self.records.scaled(factor), self.env))
         last = np.arange(n) >= n - n // 3
         if last.sum() >= 2 and (~last).sum() >= 2:
-            early = self._make(self._some(~last))
-            late = self._play(early, last)
+            late = self._play(self._make(self._some(~last)), last)
             again = self._play(self._make(self._some(last)), last)
-            away = _drift(self._traces, int(last.sum()))
-            found.append(
-                Change(
-                    "the last third is the truth, planned on the others", float(late.mean()),
-                    float(again.mean()),
-                    f"the noise of the last third differs by {away:.1f} standard errors"
-                    + (", so its law seems to change" if away > DOUBT else ""),
-                )
-            )  # fmt: skip
+            away = largest_change(self._traces, int(last.sum()))
+            note = f"the noise of the last third differs by {away:.1f} standard errors"
+            note += ", so its law seems to change" if away > DOUBT else ""
+            what = "the last third is the truth, planned on the others"
+            found.append(Change(what, float(late.mean()), float(again.mean()), note))
         for name, index in (params or {}).items():
             for factor in (0.9, 1.1):
                 model = self.env.with_param(check_int(index, f"params[{name!r}]", 0), factor)
-                what = f"{name} {abs(factor - 1):.0%} {'larger' if factor > 1 else 'smaller'}"
-                found.append(
-                    self._change(what, choose, self._traces, self.records, everything, model)
-                )
+                found.append(self._change(_changed(name, factor), choose, self.records, model))
         return found
 
-    def _change(
-        self,
-        what: str,
-        choose: Choose,
-        traces: Floats,
-        records: Records,
-        mask: NDArray[np.bool_],
-        model: DeclaredEnv,
-    ) -> Change:
+    def _change(self, what: str, choose: Choose, records: Records, model: DeclaredEnv) -> Change:
+        """Return what the plan, and a new one, earn on other records or with another model."""
+        traces = records.traces(self.horizon)
         try:
-            value = float(play_traces(model, traces, self._starts, choose).mean())
-            again = self._make(records, model)
-            replanned = float(play_traces(model, traces, self._starts, again).mean())
+            value = play_traces(model, traces, self._starts, choose).mean()
+            again = play_traces(model, traces, self._starts, self._make(records, model)).mean()
         except ConfigurationError as error:
             return Change(what, math.nan, math.nan, str(error))
-        return Change(what, value, replanned)
+        return Change(what, float(value), float(again))
 
     def _some(self, mask: NDArray[np.bool_]) -> Records:
         """Return the records of some complete episodes."""
@@ -335,9 +293,8 @@ class Plan:
 
     def _choice_of(self, policy: Any) -> Choose:
         """Return the actions of a function, a plan or an agent."""
-        inner = policy.agent if isinstance(policy, Plan) else policy
-        asked, _ = as_policy(inner, self.env, None)
         env = self.env
+        asked, _ = as_policy(policy.agent if isinstance(policy, Plan) else policy, env, None)
 
         def choose(step: int, states: Floats) -> Floats:
             steps = np.full(len(states), step)
@@ -345,7 +302,8 @@ class Plan:
 
         return choose
 
-    def _play(self, choose: Choose, mask: NDArray[np.bool_]) -> Floats:
+    def _play(self, choose: Choose, mask: Any = slice(None)) -> Floats:
+        """Return the returns on the episodes of a mask, by default on all."""
         starts = [states[mask] for states in self._starts]
         return play_traces(self.env, self._traces[mask], starts, choose)
 
@@ -504,11 +462,8 @@ def play_traces(env: CompiledEnv, traces: Floats, starts: list[Floats], choose: 
             actions = np.ascontiguousarray(choose(step, states), np.float64)
             after, rewards = np.empty_like(states), np.empty(len(states))
             noise = np.ascontiguousarray(traces[:, step])
-            call_in_thread(
-                partial(
-                    advance(), env.given, env.params, step, states, actions, noise, after, rewards
-                )
-            )
+            played = env.given, env.params, step, states, actions, noise, after, rewards
+            call_in_thread(partial(advance(), *played))
             bad = np.flatnonzero(~(np.isfinite(rewards) & env.are_states(after)))
             if len(bad):
                 k = int(bad[0])
@@ -530,37 +485,30 @@ def _starts(env: CompiledEnv, n: int) -> list[Floats]:
     return [states[drawn]]
 
 
+def _changed(name: str, factor: float) -> str:
+    return f"{name} {abs(factor - 1):.0%} {'larger' if factor > 1 else 'smaller'}"
+
+
 def _learn(env: CompiledEnv) -> Any:
     agent = Auto(env, seed=0)
     agent.learn(LEARNED_EPISODES)
     return agent
 
 
-def _drift(traces: Floats, n_last: int) -> float:
-    """Return by how many standard errors the last episodes differ from the others."""
-    worst = 0.0
-    for column in range(traces.shape[2]):
-        for scores in episode_scores(traces[:, :, column]):
-            spread, n = float(scores.var(ddof=1)), len(scores)
-            if spread > 0:
-                off = float(scores[n - n_last :].sum() - n_last * scores.mean())
-                worst = max(worst, abs(off) / math.sqrt(n_last * (n - n_last) / n * spread))
-    return worst
-
-
 def _doubts(records: Records, horizon: int) -> list[str]:
     """Return one sentence per sign that the records do not carry the plan."""
     values, hidden = records.cut(horizon)
     traces, found = records.traces(horizon), []
-    if len(traces) < FEW:
+    n = len(traces)
+    if n < FEW:
         found.append(
-            f"only {count_noun(len(traces), 'complete episode')}: below {FEW}, the interval of the "
-            "value is rough"
+            f"only {count_noun(n, 'complete episode')}: below {FEW}, the interval of the value is "
+            "rough"
         )
-    if len(traces) < len(values):
+    if n < len(values):
         found.append(
-            f"{count_noun(len(values) - len(traces), 'episode')} of {len(values)} have missing "
-            "values: the law uses them, the value does not"
+            f"{count_noun(len(values) - n, 'episode')} of {len(values)} have missing values: the "
+            "law uses them, the value does not"
         )
     if hidden.any():
         most = values[~np.isnan(values)].max()
@@ -582,7 +530,7 @@ def _doubts(records: Records, horizon: int) -> list[str]:
                 "the same. Put the last value into the state to use it; give dependent=True to "
                 "simulate it"
             )
-    away = _drift(traces, len(traces) // 3) if len(traces) >= 9 else 0.0
+    away = largest_change(traces, n // 3) if n >= 9 else 0.0
     if away > DOUBT:
         found.append(
             f"the noise of the last third differs from the rest by {away:.1f} standard errors: "

@@ -55,7 +55,16 @@ class Regret:
 
     @classmethod
     def of(cls, history: Any, optimal: Any) -> Regret:
-        """Return the regret of a history against an optimum, like `history.regret(optimal)`."""
+        """Return the regret of a run against the optimum: the method `regret` of a history.
+
+        With random starts, the optimum is the mean over the starts. The regret is then right in
+        expectation, up to `optimal.return_error` per episode.
+
+        Parameters
+        ----------
+        optimal : Optimal or float
+            The result of `zooming.solve`, or a known optimal return.
+        """
         best = best_return(optimal)
         ours, theirs = getattr(history.agent, "horizon", None), getattr(optimal, "horizon", None)
         if ours is not None and theirs is not None and ours != theirs:
@@ -63,19 +72,14 @@ class Regret:
                 f"the agent played {ours} steps an episode, the optimum is for {theirs}: solve "
                 "the same environment"
             )
-        return cls(
-            best - history.returns,
-            history.checkpoints,
-            best - history.policy_values,
-            optimum_error(optimal),
-        )
+        exact = best - history.policy_values
+        return cls(best - history.returns, history.checkpoints, exact, optimum_error(optimal))
 
     @property
     def cumulative(self) -> Floats:
         """Realized R(k) for every episode k."""
-        return zero_below_error(
-            np.cumsum(self.per_episode), np.arange(1, len(self.per_episode) + 1), self.error
-        )
+        episodes = np.arange(1, len(self.per_episode) + 1)
+        return zero_below_error(np.cumsum(self.per_episode), episodes, self.error)
 
     @property
     def exact_cumulative(self) -> Floats:
@@ -125,20 +129,6 @@ def zero_below_error(total: Floats, episode: NDArray[np.int64], error: float) ->
     return np.where(np.abs(total) <= error * episode, 0.0, total)
 
 
-def regret_of(history: Any, optimal: Any) -> Regret:
-    """Return the regret of a run against the optimum. It is the method `regret` of a history.
-
-    With random starts, the optimum is the mean over the starts. The regret is then right in
-    expectation, up to `optimal.return_error` per episode.
-
-    Parameters
-    ----------
-    optimal : Optimal or float
-        The result of `zooming.solve`, or a known optimal return.
-    """
-    return Regret.of(history, optimal)
-
-
 def regret_exponent(
     regrets: Sequence[Regret], *, burn_in: float = 0.1, n_points: int = 40
 ) -> Interval:
@@ -174,11 +164,8 @@ def regret_exponent(
     >>> round(regret_exponent(runs).mean, 3)
     0.75
     """
-    if (
-        isinstance(regrets, Regret)
-        or len(regrets) < 2
-        or not all(isinstance(regret, Regret) for regret in regrets)
-    ):
+    is_one = isinstance(regrets, Regret)
+    if is_one or len(regrets) < 2 or not all(isinstance(one, Regret) for one in regrets):
         raise ConfigurationError(
             "a growth rate with an interval needs the regrets of at least two runs: "
             "[h.regret(optimal) for h in histories]"
@@ -187,12 +174,8 @@ def regret_exponent(
         raise ConfigurationError(
             f"burn_in={burn_in}: the share of episodes to leave out lies between 0 and 1"
         )
-    return mean_interval(
-        [
-            _slope(regret, burn_in, n_points, all(len(r.exact) > 2 for r in regrets))
-            for regret in regrets
-        ]
-    )
+    use_exact = all(len(regret.exact) > 2 for regret in regrets)
+    return mean_interval([_slope(regret, burn_in, n_points, use_exact) for regret in regrets])
 
 
 def _slope(regret: Regret, burn_in: float, n_points: int, use_exact: bool) -> float:
@@ -217,3 +200,6 @@ def _slope(regret: Regret, burn_in: float, n_points: int, use_exact: bool) -> fl
             "more episodes"
         )
     return float(np.polyfit(np.log(k), np.log(total), 1)[0])
+
+
+regret_of = Regret.of  # the method `regret` of a history

@@ -82,17 +82,9 @@ def policy_value(
 ) -> tuple[float, float]:
     """Return the value of a policy, and half the width of its 95 % interval over sampled episodes.
 
-    The formula at the top of this module holds for any values on the grid. The closer these are to
-    the optimum, and the policy to the best one, the narrower is the interval.
-
-    Parameters
-    ----------
-    grid
-        The grid with the values of all steps. Its environment has a finite set of outcomes.
-    choose
-        `choose(step, states)` returns the actions [n, n_action] in n states.
-    n_episodes
-        Number of sampled episodes, at least 2.
+    The closer the values on the grid are to the optimum, and the policy to the best one, the
+    narrower is the interval. `choose(step, states)` returns the actions in n states. The
+    environment has a finite set of outcomes.
     """
     env, rng = grid.env, np.random.default_rng(0)
     starts, weights = env.start_states(N_STARTS)
@@ -116,12 +108,7 @@ def policy_value(
 
 
 def _draw_next(
-    env: CompiledEnv,
-    step: int,
-    state: Floats,
-    action: Floats,
-    rng: np.random.Generator,
-    after: Floats,
+    env: CompiledEnv, step: int, state: Floats, action: Floats, rng: Any, after: Floats
 ) -> None:
     """Draw an outcome by its weight and write the next state."""
     assert env.given is not None
@@ -146,17 +133,27 @@ def _solve_raised(grid: Grid) -> Grid:
     return grid
 
 
+def _kink_loss(rise: Floats, bend: Floats) -> Floats:
+    """Return what linear interpolation loses in the inner cells, along the first axis.
+
+    Let V rise by l, m and r over three consecutive cells. If the middle cell has one kink, between
+    the slopes l and r, it loses (l-m)(m-r)/(l-r). A rise that is not between its neighbors has more
+    than one kink. `bend` is l - r, or its size to count convex kinks, too.
+    """
+    left, middle, right = rise[:-2], rise[1:-1], rise[2:]
+    product = (left - middle) * (middle - right)
+    one_kink = np.divide(product, bend, out=np.zeros_like(bend), where=bend > 1e-12)
+    more = np.maximum(np.abs(left - middle), np.abs(middle - right)) / 4
+    return np.where(product >= 0, one_kink, more)
+
+
 def _excess(values: Floats) -> Floats:
     """Return, at each grid point, how far V may exceed its interpolation in the cells around it."""
     total = np.zeros_like(values)
     for axis in range(values.ndim):
         rise = np.diff(np.moveaxis(values, axis, 0), axis=0)
         above = np.empty_like(rise)
-        left, middle, right = rise[:-2], rise[1:-1], rise[2:]
-        product, bend = (left - middle) * (middle - right), left - right
-        concave = np.divide(product, bend, out=np.zeros_like(bend), where=bend > 1e-12)
-        more = np.maximum(np.abs(left - middle), np.abs(middle - right)) / 4
-        above[1:-1] = np.where(product >= 0, concave, more)
+        above[1:-1] = _kink_loss(rise, rise[:-2] - rise[2:])
         above[0] = np.maximum(rise[0] - rise[1], 0.0)
         above[-1] = np.maximum(rise[-2] - rise[-1], 0.0)
         for other in range(1, values.ndim):  # a line between two lines of the grid
@@ -244,22 +241,19 @@ def solve(
         coarse, shared = Grid(inner, resolution // 2), fine.values
         coarse.solve()
         if not inner.has_whole_states:
-            shape = (inner.horizon + 1, *[resolution + 1] * n_state)
-            on_grid = fine.values.reshape(shape)
-            shared = on_grid[(slice(None), *[slice(None, None, 2)] * n_state)].reshape(
-                inner.horizon + 1, -1
-            )
+            on_grid = fine.values.reshape(inner.horizon + 1, *[resolution + 1] * n_state)
+            every_other = on_grid[(slice(None), *[slice(None, None, 2)] * n_state)]
+            shared = every_other.reshape(inner.horizon + 1, -1)
             error = max(error, _interpolation_error(on_grid))
         error = max(error, float(np.abs(shared - coarse.values).max())) + fine.search_error
     if lipschitz is not None and not is_exact:
-        error = max(
-            error, 2 * inner.horizon * check_float(lipschitz, "lipschitz", 0.0, np.inf) / resolution
-        )
+        slope = check_float(lipschitz, "lipschitz", 0.0, np.inf)
+        error = max(error, 2 * inner.horizon * slope / resolution)
     if tolerance is not None and not error <= tolerance:
         raise ConfigurationError(
             f"resolution={resolution} certifies the optimum of {inner.name} only to {error:.2g}, "
-            f"not to {tolerance:g}. "
-            f"Try resolution={2 * resolution}, or accept tolerance={error:.2g}"
+            f"not to {tolerance:g}. Try resolution={2 * resolution}, or accept "
+            f"tolerance={error:.2g}"
         )
     return_, start_error = fine.start_value()
     return_error = error + start_error
@@ -269,27 +263,19 @@ def solve(
         low, high = max(low, least), min(high, most)
         return_ = min(max(return_, low), high)
         return_error = max(high - return_, return_ - low, _SUM_TOLERANCE)
+    is_bound = (is_exact or lipschitz is not None) and not start_error
     return Optimal(
-        fine,
-        None if is_exact else resolution,
-        return_,
-        error,
-        return_error,
-        low,
-        high,
-        (is_exact or lipschitz is not None) and not start_error,
+        fine, None if is_exact else resolution, return_, error, return_error, low, high, is_bound,
         time.perf_counter() - began,
-    )
+    )  # fmt: skip
 
 
 def is_finite(env: CompiledEnv) -> bool:
     """Return whether an environment has finitely many states, actions and outcomes."""
     if not (env.has_whole_states and env.has_whole_actions):
         return False
-    return all(
-        len(env.outcomes(step, 4)[1]) == len(env.outcomes(step, 8)[1])
-        for step in range(env.horizon)
-    )
+    few, more = ([len(env.outcomes(step, n)[1]) for step in range(env.horizon)] for n in (4, 8))
+    return few == more
 
 
 def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> int:
@@ -302,14 +288,9 @@ def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> 
     is_deterministic = all(len(env.outcomes(step, 2)[1]) == 1 for step in range(env.horizon))
     usual = (DETERMINISTIC_RESOLUTION if is_deterministic else DEFAULT_RESOLUTION)[n_state]
     default = env.resolution or usual
-    values = 1  # number of states and actions of Discrete spaces
-    n_axes = 0
-    for box, n, is_whole in (
-        (env.state_box, n_state, env.has_whole_states),
-        (env.action_box, n_action, env.has_whole_actions),
-    ):
-        values *= n_cells(box) + 1 if is_whole else 1
-        n_axes += 0 if is_whole else n
+    values = n_cells(env.state_box) + 1 if env.has_whole_states else 1  # of Discrete spaces
+    values *= n_cells(env.action_box) + 1 if env.has_whole_actions else 1
+    n_axes = (not env.has_whole_states) * n_state + (not env.has_whole_actions) * n_action
     while default > 4:
         n_outcomes = min(len(env.outcomes(0, default)[1]), default + 1)
         if env.horizon * values * n_outcomes * (default + 1) ** n_axes <= most_backups:
@@ -332,8 +313,7 @@ def check_solvable(env: Any) -> CompiledEnv:
     if inner is None:
         raise ConfigurationError(
             f"{env} is not a compiled environment, so its law is unknown. Write its dynamics as "
-            "one function: "
-            f"zooming.compiled_env"
+            "one function: zooming.compiled_env"
         )
     inner.outcomes(0, 1)
     if inner.given is None:
@@ -348,25 +328,12 @@ def check_solvable(env: Any) -> CompiledEnv:
 
 
 def _interpolation_error(values: Floats) -> float:
-    """Return the sum over the steps of the largest interpolation loss in a cell with one kink.
-
-    Let V rise by l, m and r over three consecutive cells. If the middle cell has one kink, between
-    the slopes l and r, linear interpolation loses (l-m)(m-r)/(l-r).
-    """
+    """Return the sum over the steps of the largest interpolation loss in a cell."""
     total = np.zeros(len(values))
     for axis in range(1, values.ndim):
-        rise = np.moveaxis(np.diff(values, axis=axis), axis, 1).reshape(
-            len(values), values.shape[axis] - 1, -1
-        )
-        left, middle, right = rise[:, :-2], rise[:, 1:-1], rise[:, 2:]
-        product, bend = (left - middle) * (middle - right), np.abs(left - right)
-        one_kink = np.divide(product, bend, out=np.zeros_like(bend), where=bend > 1e-12)
-        # A rise not between its neighbors has more than one kink. A border cell has one neighbor.
-        more = np.maximum(np.abs(left - middle), np.abs(middle - right)) / 4
-        inside = np.where(product >= 0, np.abs(one_kink), more)
-        border = (
-            np.abs(np.stack([rise[:, 0] - rise[:, 1], rise[:, -1] - rise[:, -2]])).max(axis=(0, 2))
-            / 4
-        )
-        total += np.maximum(inside.max(axis=(1, 2)), border)
+        rise = np.moveaxis(np.diff(values, axis=axis), axis, 0)
+        inside = np.abs(_kink_loss(rise, np.abs(rise[:-2] - rise[2:])))
+        ends = np.abs(np.stack([rise[0] - rise[1], rise[-1] - rise[-2]])) / 4  # one neighbor each
+        others = (0, *range(2, values.ndim))
+        total += np.maximum(inside.max(axis=others), ends.max(axis=others))
     return float(total.sum())

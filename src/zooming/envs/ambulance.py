@@ -19,29 +19,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zooming.envs.compiled import MOST_AXES, CompiledEnv, Outcomes
-from zooming.envs.rendered import Scene
 from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
 from zooming.validation import as_floats, check_float, check_int, short_repr
 
 ARRIVALS = ("beta", "uniform", "shifting")
-SHIFTING = (
-    (0.0, 0.25),
-    (0.25, 0.5),
-    (0.5, 0.75),
-    (0.75, 1.0),
-    (0.45, 0.55),
-)  # per step; longer episodes repeat it
-
-# params: travel weight, then (kind, first, second) per step, then all observed locations, then the
-# start.
+# Intervals of "shifting" per step; longer episodes repeat them.
+SHIFTING = ((0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0), (0.45, 0.55))
+# params: travel weight, then (kind, first, second) per step, then all observed locations. The kinds
+# are uniform on (first, second), Beta(5, 2), and `second` locations from params[first] on.
 _WEIGHT, _TABLE = 0, 1
-_INTERVAL, _BETA, _OBSERVED = (
-    0.0,
-    1.0,
-    2.0,
-)  # uniform on (first, second); Beta(5, 2); `second` locations from params[first] on
-
+_INTERVAL, _BETA, _OBSERVED = 0.0, 1.0, 2.0
 MOST_STEPS = 100_000  # params hold a law per step
 
 Arrivals = str | ArrayLike | Sequence[str | ArrayLike]
@@ -145,10 +133,8 @@ class Ambulance(CompiledEnv):
         horizon: int = 5,
         render_mode: str | None = None,
     ) -> None:
-        travel_weight, horizon = (
-            check_float(travel_weight, "travel_weight", 0.0, 1.0),
-            check_int(horizon, "horizon", 1, MOST_STEPS),
-        )
+        travel_weight = check_float(travel_weight, "travel_weight", 0.0, 1.0)
+        horizon = check_int(horizon, "horizon", 1, MOST_STEPS)
         n_ambulances = check_int(n_ambulances, "n_ambulances", 1, MOST_AXES)
         if isinstance(arrivals, np.ndarray) and arrivals.dtype.kind in "UO":
             arrivals = arrivals.tolist()
@@ -169,14 +155,11 @@ class Ambulance(CompiledEnv):
                 rows += [_OBSERVED, place[id(law)], float(len(law))]
         box = gym.spaces.Box(0.0, 1.0, (n_ambulances,), np.float64)
         kind = arrivals if isinstance(arrivals, str) else "observed"
-        name = f"ambulance {kind} {travel_weight:g}" + (
-            f" x{n_ambulances}" if n_ambulances > 1 else ""
-        )
-        params = [travel_weight, *rows, *observed]
+        several = f" x{n_ambulances}" if n_ambulances > 1 else ""
         super().__init__(
-            ambulance, box, box, horizon, start=start, params=params, given=ambulance_given,
-            draw=ambulance_draw,
-            reward_range=(0.0, 1.0), name=name, render_mode=render_mode,
+            ambulance, box, box, horizon, start=start, params=[travel_weight, *rows, *observed],
+            given=ambulance_given, draw=ambulance_draw, reward_range=(0.0, 1.0),
+            name=f"ambulance {kind} {travel_weight:g}{several}", render_mode=render_mode,
         )  # fmt: skip
 
     def outcomes(self, step: int, n: int) -> Outcomes:
@@ -195,59 +178,6 @@ class Ambulance(CompiledEnv):
             return (np.diff(5 * edge**6 - 30 / 7 * edge**7) / weights)[:, None], weights
         calls, counts = np.unique(law, return_counts=True)
         return calls[:, None], counts / counts.sum()
-
-    def draw(self, ax: Any, scene: Scene) -> None:
-        """Draw the law of the calls, the moves to the stations, and the call with its ambulance."""
-        pens = scene.pens
-        law = self.laws[max(len(scene.played) - 1, 0)]
-        if isinstance(law, str):
-            places = np.linspace(0.0, 1.0, 101)
-            density = places**4 * (1 - places)
-            ax.fill_between(
-                places, 0.8 * density / density.max(), color="0.92", label="law of the calls"
-            )
-        elif isinstance(law, tuple):
-            ax.fill_between(law, 0.8, color="0.92", label="law of the calls")
-        else:
-            ax.vlines(law, 0, 0.8, color="0.85", linewidth=1, label="law of the calls")
-        moving, waiting = 1.8, 1.0  # heights
-        if scene.action is None:
-            pens.mark(ax, "now", scene.state, np.full(len(scene.state), moving))
-        else:
-            for x, a in zip(scene.before, scene.action, strict=True):
-                ax.annotate(
-                    "",
-                    (a, waiting),
-                    (x, moving),
-                    arrowprops={"arrowstyle": "->", "color": pens.ACTION, "linewidth": 1.4},
-                )
-            pens.mark(ax, "before", scene.before, np.full(len(scene.state), moving))
-            pens.mark(ax, "action", scene.action, np.full(len(scene.state), waiting))
-            went = np.flatnonzero(scene.state != scene.action)
-            if len(went) or len(scene.state) == 1:  # else a call at a station is ambiguous
-                i = int(went[0]) if len(went) else 0
-                ax.annotate(
-                    "", (scene.state[i], 0.2), (scene.action[i], waiting),
-                    arrowprops={
-                        "arrowstyle": "->",
-                        "color": pens.STATE,
-                        "linewidth": 1.4,
-                        "linestyle": "--",
-                    },
-                )  # fmt: skip
-                ax.plot(
-                    scene.state[i],
-                    0.2,
-                    "*",
-                    color=pens.STATE,
-                    markersize=12,
-                    zorder=5,
-                    clip_on=False,
-                    label="call",
-                )
-        ax.set(xlim=(0, 1), ylim=(0, 2.1))
-        ax.set_yticks([moving, waiting], ["before", "stations"])
-        pens.legend(ax)
 
 
 def _laws(arrivals: Any, horizon: int) -> list[Any]:
@@ -278,13 +208,9 @@ def _law(arrival: Any, step: int) -> Any:
                 f"arrivals={arrival!r}: choose one of {ARRIVALS}, or give an array of observed "
                 "locations"
             )
-        return (
-            "beta"
-            if arrival == "beta"
-            else (0.0, 1.0)
-            if arrival == "uniform"
-            else SHIFTING[step % len(SHIFTING)]
-        )
+        if arrival == "beta":
+            return arrival
+        return (0.0, 1.0) if arrival == "uniform" else SHIFTING[step % len(SHIFTING)]
     try:
         locations: NDArray[np.float64] = as_floats(arrival)
     except (TypeError, ValueError) as error:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
@@ -27,21 +28,109 @@ from zooming.envs.functions import (
     WEIGH_FORM,
     as_vector,
     box_of,
-    check_action,
     compile_as,
 )
 from zooming.envs.gymnasium_parts import generator_of, set_generator
-from zooming.envs.rendered import RenderedEnv
 from zooming.envs.starts import Start, Weighted
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels import DYNAMICS, GIVEN, WEIGH
 from zooming.kernels.boxes.layout import BOUND_TOLERANCE
 from zooming.kernels.loop.crossing import Crossing, draw_start, play_step
-from zooming.validation import Floats, check_int, check_range
+from zooming.methods import UpperMethod
+from zooming.validation import Floats, check_int, check_range, clip_rounding, short_repr
 
 Dynamics = Callable[..., float]
+MODES = ("human", "rgb_array", "ansi")
+FRAMES_PER_SECOND = 2  # episodes are short, and each step takes time to read
 MOST_AXES = 10_000  # largest dimension of a built-in environment
 Outcomes = Weighted  # random outcomes [n, k] and their weights [n]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The content of a picture: the current state, and (state, action, reward) of each step so far.
+
+    All are in the units of the dynamics. `pens` is `zooming.plots.rendering`: marks, legend and
+    colors in the style of all pictures.
+    """
+
+    state: Floats
+    played: list[tuple[Floats, Floats, float]] = field(default_factory=list)
+    pens: Any = None
+
+    @property
+    def before(self) -> Floats:
+        """The state before the last action. Before the first step, it is the start state."""
+        return self.played[-1][0] if self.played else self.state
+
+    @property
+    def action(self) -> Floats | None:
+        """The last action, or None before the first step."""
+        return self.played[-1][1] if self.played else None
+
+
+class RenderedEnv(gym.Env[Any, Any]):
+    """Base class of environments with `render`. Without a mode nothing is recorded or imported."""
+
+    # Gymnasium's name and type
+    metadata = {"render_modes": list(MODES), "render_fps": FRAMES_PER_SECOND}  # noqa: RUF012
+    name: str
+    horizon: int
+    state_box: gym.spaces.Box
+    action_box: gym.spaces.Box
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        if render_mode is not None and render_mode not in MODES:
+            raise ConfigurationError(
+                f"render_mode={render_mode!r}: choose one of {', '.join(map(repr, MODES))}, or None"
+            )
+        self.render_mode = render_mode
+        self._state: Floats | None = None
+        self._played: list[tuple[Floats, Floats, float]] = []
+        self._pictures: Any = None  # created on first use
+
+    def render(self) -> Any:
+        """Return the picture as pixels ("rgb_array") or text ("ansi"), or show it ("human").
+
+        "human" opens a matplotlib window, or prints the text if there is no display. In this mode
+        `reset` and `step` render by themselves.
+        """
+        if self.render_mode is None:
+            gym.logger.warn(
+                f"{self.name} was made without a render mode. Make it with "
+                'render_mode="rgb_array", "human" or "ansi": '
+                f'gymnasium.make(..., render_mode="rgb_array")'
+            )
+            return None
+        if self._state is None:
+            raise gym.error.ResetNeeded(
+                f"{self.name}: no episode is under way; call reset() before render()"
+            )
+        if self._pictures is None:
+            self._pictures = self._make_pictures()
+        return self._pictures.render(self.render_mode, self._state, self._played)
+
+    draw = UpperMethod()  # a subclass may define draw(ax, scene): a picture of its own
+    _make_pictures = UpperMethod()
+
+    def close(self) -> None:
+        if self._pictures is not None:
+            self._pictures.close()
+            self._pictures = None
+
+    def _record(
+        self, state: Floats | None = None, action: Floats | None = None, reward: float = 0.0
+    ) -> None:
+        """Record a step, or begin a new episode. It is only called with a render mode."""
+        if state is None or action is None:
+            self._played = []
+        else:
+            self._played.append((state, action, reward))
+        if self.render_mode == "human":
+            self.render()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pictures": None}  # a window is never copied or pickled
 
 
 class CompiledEnv(RenderedEnv):
@@ -123,11 +212,8 @@ class CompiledEnv(RenderedEnv):
     @property
     def draw_outcome(self) -> Any:
         """The function that draws an outcome, compiled on first use; None if there is none."""
-        return (
-            None
-            if self._draw_outcome is None
-            else compile_as(self._draw_outcome, DYNAMICS, DYNAMICS_FORM)
-        )
+        draw = self._draw_outcome
+        return None if draw is None else compile_as(draw, DYNAMICS, DYNAMICS_FORM)
 
     @property
     def start_kind(self) -> str:
@@ -150,7 +236,7 @@ class CompiledEnv(RenderedEnv):
         if self._state is None or self._step >= self.horizon:
             raise gym.error.ResetNeeded(f"{self.name}: no episode is under way; call reset() first")
         next_state = np.empty_like(self._state)
-        checked = check_action(self, action)
+        checked = self._check_action(action)
         now, told, info = (self._state, checked, self._step, self.params), self.tells_outcomes, {}
         handle = self.crossing(told=told).handle
         if told:
@@ -168,13 +254,43 @@ class CompiledEnv(RenderedEnv):
             self._record(before, checked, float(reward))
         return observation, float(reward), self._step >= self.horizon, False, info
 
+    def _check_action(self, action: Any) -> Floats:
+        """Return a validated action as a vector for the dynamics."""
+        low, high = self.action_box.low, self.action_box.high
+        where = f"{self.name}, step {self._step}: action"
+        if self.has_whole_actions and isinstance(action, (int, np.integer)):  # fast path
+            first, last = self._action_ends
+            if first <= action <= last:
+                return np.array([float(action)])
+        try:
+            point = np.ascontiguousarray(action, np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise TransitionError(
+                f"{where} {short_repr(action)} is not in {self.action_space}"
+            ) from error
+        if self.has_whole_actions:
+            value = float(point.flat[0]) if point.size == 1 else np.nan
+            if not (low[0] <= value <= high[0] and value.is_integer()):
+                raise TransitionError(
+                    f"{where} = {action!r} is not a whole number from {low[0]:g} to {high[0]:g}; "
+                    f"give a value of {self.action_space}"
+                )
+            return point.reshape(1)
+        if point.shape != low.shape:
+            raise TransitionError(f"{where} has shape {point.shape}; expected {low.shape}")
+        point, i = clip_rounding(point, low, high)
+        if i is not None:
+            raise TransitionError(
+                f"{where}[{i}] = {point[i]} is outside [{low[i]}, {high[i]}]; clip it to the "
+                "action space"
+            )
+        return point
+
     def observations(self, states: Floats) -> NDArray[Any]:
         """Convert states [n, n_state] of the dynamics to a batch of observations."""
-        return (
-            np.rint(states[:, 0]).astype(self.observation_space.dtype)
-            if self.has_whole_states
-            else states
-        )
+        if not self.has_whole_states:
+            return states
+        return np.rint(states[:, 0]).astype(self.observation_space.dtype)
 
     def actions(self, batch: Any) -> Floats:
         """Convert a batch of actions to an array [n, n_action] for the dynamics."""
@@ -209,23 +325,14 @@ class CompiledEnv(RenderedEnv):
         ):
             raise TransitionError(
                 f"{self.name}, step {step}: {what}state = {value} is not a whole number from "
-                f"{low:g} to {high:g}; "
-                f"check the environment's space"
+                f"{low:g} to {high:g}; check the environment's space"
             )
         return self._as_number(round(value))
 
     def outcomes(self, step: int, n: int) -> Outcomes:
-        """Return about n random outcomes of a step and their weights.
+        """Return the random outcomes of a step and their weights; of a density, about n.
 
-        A finite set of outcomes is returned exactly. If the environment has `weigh`, that function
-        replaces the weights for each state and action.
-
-        Parameters
-        ----------
-        step : int
-            Step of the episode, from 0.
-        n : int
-            Approximate number of outcomes that represent a density.
+        If the environment has `weigh`, it replaces the weights for each state and action.
         """
         raise ConfigurationError(
             f"{self.name} declares no random outcomes, so nothing about it can be computed "
@@ -248,10 +355,8 @@ class CompiledEnv(RenderedEnv):
             return law.states, law.weights
         if law.kind == starts.UNIFORM:
             return starts.midpoints(self.state_box, n)
-        crossing, states = (
-            self.crossing(np.random.default_rng(0)),
-            np.empty((n, *self.state_box.shape)),
-        )
+        crossing = self.crossing(np.random.default_rng(0))
+        states = np.empty((n, *self.state_box.shape))
         for state in states:
             draw_start()(crossing.handle, self.params, state)
         if not self.are_states(states).all():

@@ -33,10 +33,9 @@ def try_in_python(env: CompiledEnv, dynamics: Dynamics, params: Floats, chance: 
     `params` are the user's own, without those that `CompiledEnv` appends. `chance` is the outcome
     for the dynamics, or None if they take a generator.
     """
-    rng, state = np.random.default_rng(0), np.empty(env.state_box.shape)
-    draw_start()(env.crossing(rng).handle, env.params, state)
+    rng, state = np.random.default_rng(0), _first_state(env)
     low, high = env.action_box.low, env.action_box.high
-    after, written = np.full_like(state, np.nan), "write every coordinate: next_state[i] = ..."
+    after = np.full_like(state, np.nan)
     action = low.copy() if env.has_whole_actions else (low + high) / 2
     try:
         getattr(dynamics, "py_func", dynamics)(
@@ -44,50 +43,49 @@ def try_in_python(env: CompiledEnv, dynamics: Dynamics, params: Floats, chance: 
         )
     except IndexError as error:
         raise ConfigurationError(
-            f"{env.name}: {error}; the state has {len(state)} coordinates, the action "
-            f"{len(low)}, and params "
-            f"{len(params)} numbers"
+            f"{env.name}: {error}; the state has {len(state)} coordinates, the action {len(low)}, "
+            f"and params {len(params)} numbers"
         ) from error
     except Exception:  # some functions run only when compiled; then this check is skipped
         return
     missing = np.flatnonzero(np.isnan(after))
     if len(missing):
         raise ConfigurationError(
-            f"{env.name} did not write next_state[{missing[0]}], or wrote NaN; {written}"
+            f"{env.name} did not write next_state[{missing[0]}], or wrote NaN; write every "
+            "coordinate: next_state[i] = ..."
         )
+
+
+def _first_state(env: CompiledEnv) -> Floats:
+    """Return a start state, drawn with seed 0."""
+    state = np.empty(env.state_box.shape)
+    draw_start()(env.crossing(np.random.default_rng(0)).handle, env.params, state)
+    return state
 
 
 def check_weights(env: CompiledEnv) -> None:
     """Raise ConfigurationError if `weigh` gives invalid weights at one start state and action."""
-    state, action = (
-        np.empty(env.state_box.shape),
-        (env.action_box.low + env.action_box.high) / 2,
-    )
-    if env.weigh is not None:
-        draw_start()(env.crossing(np.random.default_rng(0)).handle, env.params, state)
-        fault = weights_fault(
-            env, 0, *(point[0] for point in env.round_discrete(state[None], action[None]))
-        )
-        if fault:
-            raise ConfigurationError(f"{env.name}, step 0: {fault}")
+    action = (env.action_box.low + env.action_box.high) / 2
+    states, actions = env.round_discrete(_first_state(env)[None], action[None])
+    fault = weights_fault(env, 0, states[0], actions[0])
+    if fault:
+        raise ConfigurationError(f"{env.name}, step 0: {fault}")
 
 
 def weights_fault(env: CompiledEnv, step: int, state: Floats, action: Floats) -> str:
     """Return a sentence on what is wrong with the weights of `weigh`, or "" if nothing is."""
-    values, weights = env.outcomes(step, 1)
     if env.weigh is None:
         return ""
+    values, weights = env.outcomes(step, 1)
     weights = np.full_like(weights, np.nan)
     env.weigh(state, action, step, env.params, values, weights)
     where = f"in state {state.tolist()}, action {action.tolist()}, "
     for i, weight in enumerate(weights):
         if not (weight >= 0 and np.isfinite(weight)):
             return f"{where}weights[{i}] is {weight}; write every weight, a finite number >= 0"
-    return (
-        ""
-        if weights.sum() > 0
-        else f"{where}all weights are 0; at least one outcome must be possible"
-    )
+    if weights.sum() > 0:
+        return ""
+    return f"{where}all weights are 0; at least one outcome must be possible"
 
 
 def compiled_env(
@@ -128,8 +126,8 @@ def compiled_env(
         columns is `params[n * i + j]`.
     outcomes : (values, weights) or Records, optional
         The random outcomes and their probabilities, or records of them, which `zooming.solve`
-        needs. The dynamics then
-        take one of the values, a vector, in place of `rng`. Without chance: `([0.0], [1.0])`.
+        needs. The dynamics then take one of the values, a vector, in place of `rng`. Without
+        chance: `([0.0], [1.0])`.
         If the law depends on state, action or step, give a function for the weights. The function
         `weights(state, action, step, params, values, weights)` is compiled, and fills `weights`
         [n] for the values [n, k]. Weights are numbers >= 0. They are divided by their sum.
@@ -188,12 +186,9 @@ def compiled_env(
     """
     spaces, own = (observation_space, action_space, horizon), as_vector(params, "params")
     options = {
-        "start": start,
-        "params": own,
-        "reward_range": reward_range,
-        "name": name,
+        "start": start, "params": own, "reward_range": reward_range, "name": name,
         "render_mode": render_mode,
-    }
+    }  # fmt: skip
     if outcomes is None:
         if compiled is False:
             raise ConfigurationError(
@@ -258,28 +253,24 @@ class DeclaredEnv(CompiledEnv):
             given=given, draw=draw, n_noise=width, weigh=weigh,
             name=name or getattr(dynamics, "__name__", None), **options,
         )  # fmt: skip
-        self._made = (
-            dynamics,
-            spaces,
-            params,
-            {"name": name, "is_compiled": is_compiled, **options},
-        )
+        named = {"name": name, "is_compiled": is_compiled}
+        self._made = (dynamics, *spaces), {"params": params, **named, **options}
         self.first_outcome: Floats = self._laws[0][0][0]
 
-    def with_records(self, records: Records) -> DeclaredEnv:
-        """Return the same environment with other records."""
-        dynamics, spaces, params, options = self._made
-        return DeclaredEnv(dynamics, *spaces, outcomes=records, params=params, **options)
+    def with_records(self, records: Records | None, **others: Any) -> DeclaredEnv:
+        """Return the same environment with other records, or other options."""
+        arguments, options = self._made
+        return DeclaredEnv(*arguments, outcomes=records, **{**options, **others})
 
     def with_param(self, index: int, factor: float) -> DeclaredEnv:
         """Return the same environment with one of the user's parameters multiplied."""
-        dynamics, spaces, params, options = self._made
-        if index >= len(params):
-            raise ConfigurationError(f"params has {len(params)} numbers, so none has index {index}")
-        changed = params.copy()
+        changed = self._made[1]["params"].copy()
+        if index >= len(changed):
+            raise ConfigurationError(
+                f"params has {len(changed)} numbers, so none has index {index}"
+            )
         changed[index] *= factor
-        assert self.records is not None
-        return DeclaredEnv(dynamics, *spaces, outcomes=self.records, params=changed, **options)
+        return self.with_records(self.records, params=changed)
 
     def where_recorded(self, outcome: Floats) -> str:
         return "" if self.records is None else self.records.where(outcome)

@@ -7,22 +7,18 @@ import math
 import re
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numba
 import numpy as np
 
-from zooming.errors import ConfigurationError, TransitionError
+from zooming.errors import ConfigurationError
 from zooming.kernels import DYNAMICS, GIVEN, IS_JIT_DISABLED, WEIGH, compile_kernel, jit_inline
 from zooming.kernels.loop.jit import hash_files
 from zooming.kernels.loop.numba_parts import NO_REFCOUNT
 from zooming.kernels.solve.laws import draw_index
-from zooming.validation import Floats, as_floats, clip_rounding, count_own_frames, short_repr
-
-if TYPE_CHECKING:
-    from zooming.envs.compiled import CompiledEnv
-
+from zooming.validation import Floats, as_floats, count_own_frames, short_repr
 
 DYNAMICS_FORM = "dynamics(state, action, step, params, rng, next_state) -> reward"
 GIVEN_FORM = "dynamics(state, action, step, params, outcome, next_state) -> reward"
@@ -286,44 +282,6 @@ def box_of(space: Any, where: str) -> tuple[gym.Space[Any], gym.spaces.Box]:
         space.low.astype(np.float64), space.high.astype(np.float64), dtype=np.float64
     )
     return box, box
-
-
-def check_action(env: CompiledEnv, action: Any) -> Floats:
-    """Return a validated action as a vector for the dynamics."""
-    if env.has_whole_actions and isinstance(action, (int, np.integer)):  # fast path
-        first, last = env._action_ends
-        if first <= action <= last:
-            return np.array([float(action)])
-    low, high = env.action_box.low, env.action_box.high
-    try:
-        point = np.ascontiguousarray(action, np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise TransitionError(
-            f"{env.name}, step {env._step}: action {short_repr(action)} is not in "
-            f"{env.action_space}"
-        ) from error
-    if env.has_whole_actions:
-        if point.size != 1 or not (
-            low[0] <= point.flat[0] <= high[0] and float(point.flat[0]).is_integer()
-        ):
-            raise TransitionError(
-                f"{env.name}, step {env._step}: action = {action!r} is not a whole number "
-                f"from {low[0]:g} to "
-                f"{high[0]:g}; give a value of {env.action_space}"
-            )
-        return point.reshape(1)
-    if point.shape != low.shape:
-        raise TransitionError(
-            f"{env.name}, step {env._step}: action has shape {point.shape}; expected {low.shape}"
-        )
-    point, i = clip_rounding(point, low, high)
-    if i is not None:
-        raise TransitionError(
-            f"{env.name}, step {env._step}: action[{i}] = {point[i]} is outside [{low[i]}, "
-            f"{high[i]}]; "
-            f"clip it to the action space"
-        )
-    return point
 
 
 def as_vector(values: Any, what: str) -> Floats:

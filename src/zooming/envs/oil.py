@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zooming.envs.compiled import MOST_AXES, CompiledEnv, Outcomes
-from zooming.envs.rendered import Scene
 from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
-from zooming.validation import Floats, as_floats, check_float, check_int, short_repr
+from zooming.validation import as_floats, check_float, check_int, short_repr
 
 SURVEYS = ("laplace", "quadratic")
 _SURVEY, _SHARPNESS, _NOISE, _CENTER = 0, 1, 2, 3  # places in params
@@ -109,10 +108,8 @@ class Oil(CompiledEnv):
     ) -> None:
         if survey not in SURVEYS:
             raise ConfigurationError(f"survey={survey!r}: choose one of {SURVEYS}")
-        sharpness, noise = (
-            check_float(sharpness, "sharpness", 0.0, math.inf),
-            check_float(noise, "noise", 0.0, math.inf),
-        )
+        sharpness = check_float(sharpness, "sharpness", 0.0, math.inf)
+        noise = check_float(noise, "noise", 0.0, math.inf)
         dims = check_int(dims, "dims", 1, MOST_AXES)
         try:
             where = np.broadcast_to(as_floats(center), (dims,))
@@ -139,49 +136,3 @@ class Oil(CompiledEnv):
         n = n if self.noise > 0 else 1
         normal = NormalDist()
         return np.array([[normal.inv_cdf((i + 0.5) / n)] for i in range(n)]), np.full(n, 1 / n)
-
-    def found(self, places: Floats) -> Floats:
-        """Return f, the prediction of the survey without noise, at places [n, dims]."""
-        off_center = np.abs(places - self.center).mean(axis=-1)
-        decay = self.sharpness * (off_center if self.survey == "laplace" else off_center**2)
-        return np.asarray(np.exp(-decay) if self.survey == "laplace" else 1.0 - decay)
-
-    def draw(self, ax: Any, scene: Scene) -> None:
-        """Draw the survey and the last move in 1-D or 2-D.
-
-        In more dimensions, draw every coordinate.
-        """
-        if len(self.center) > 2:
-            super().draw(ax, scene)
-            return
-        pens = scene.pens
-        line = np.linspace(0.0, 1.0, 201)
-        if len(self.center) == 1:
-            curve = np.maximum(0.0, self.found(line[:, None]))
-            ax.fill_between(line, curve, color="0.92", label="the survey's promise")
-            ax.axvline(self.center[0], color="0.6", linewidth=0.8, linestyle=":")
-            ax.set(xlim=(0, 1), ylim=(0, 1.05), ylabel="promise")
-        else:
-            places = np.stack(np.meshgrid(line, line), axis=-1)
-            ax.imshow(
-                self.found(places),
-                origin="lower",
-                extent=(0, 1, 0, 1),
-                cmap="Greys",
-                alpha=0.6,
-                aspect="auto",
-            )
-            ax.fill([], [], color="0.6", label="the survey's promise")
-            ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="place[1]")
-
-        def at(place: Floats) -> tuple[float, float]:
-            height = max(0.0, float(self.found(place))) if len(place) == 1 else float(place[1])
-            return float(place[0]), height
-
-        if scene.action is not None:
-            arrow = {"arrowstyle": "->", "color": pens.ACTION, "linewidth": 1.4}
-            ax.annotate("", at(scene.action), at(scene.before), arrowprops=arrow)
-            pens.mark(ax, "action", *at(scene.action))
-        pens.mark(ax, "before" if scene.played else "now", *at(scene.before))
-        pens.legend(ax)
-        return None

@@ -111,14 +111,15 @@ class Records:
                 "by= names the season of each step of an episode, but a series has no episodes; "
                 "give values [n_episodes, n_steps]"
             )
-        if self.by is not None and len(self.by) != self.values.shape[1]:
+        n_steps = self.values.shape[1]
+        if self.by is not None and len(self.by) != n_steps:
             raise ConfigurationError(
                 f"by={short_repr(by)} has {len(self.by)} entries; give the season of each of the "
-                f"{self.values.shape[1]} steps"
+                f"{n_steps} steps"
             )
         self.rows: NDArray[np.int64] | None = None  # row of the source of each value, if read
         self.skipped = ""  # faults of the rows that were left out, in words
-        self._known_laws: dict[int, Any] = {}
+        self._known_laws: dict[int, list[Weighted]] = {}
 
     read = UpperMethod()
 
@@ -153,9 +154,8 @@ class Records:
                     f"the records have {count_noun(n_steps, 'row')}, fewer than the "
                     f"{horizon} steps of one episode; give more records or a shorter horizon"
                 )
-            shape = (n, horizon, self.n_noise)
-            rows = self.values[0, : n * horizon]
-            return rows.reshape(shape), hidden[0, : n * horizon].reshape(n, horizon)
+            rows = self.values[0, : n * horizon].reshape(n, horizon, self.n_noise)
+            return rows, hidden[0, : n * horizon].reshape(n, horizon)
         if n_steps != horizon:
             raise ConfigurationError(
                 f"the episodes of the records have {count_noun(n_steps, 'step')}, but horizon="
@@ -170,15 +170,7 @@ class Records:
         return np.ascontiguousarray(found[~np.isnan(found).any(axis=(1, 2))])
 
     def take(self, episodes: Any, horizon: int) -> Records:
-        """Return records of some of the episodes only, with the same options.
-
-        Parameters
-        ----------
-        episodes : array of int or bool
-            Numbers of the episodes of `cut(horizon)`, or a mask of them.
-        horizon : int
-            Steps of an episode.
-        """
+        """Return records of some episodes of `cut(horizon)`: their numbers, or a mask of them."""
         values, hidden = self.cut(horizon)
         return self._like(values[episodes], hidden[episodes])
 
@@ -226,16 +218,14 @@ class Records:
         if horizon not in self._known_laws:
             values, hidden = self.cut(horizon)
             how = self.choice(horizon)[0]
-            season: Sequence[Any] = {
-                "pooled": [0] * horizon, "step": range(horizon), "season": self.by or (),
-            }[how]  # fmt: skip
+            seasons = {"pooled": [0] * horizon, "step": range(horizon), "season": self.by or ()}
+            season: Sequence[Any] = seasons[how]
             found = {
                 one: self._law(values, hidden, np.array([s == one for s in season]))
                 for one in dict.fromkeys(season)
             }
             self._known_laws[horizon] = [found[one] for one in season]
-        laws: list[Weighted] = self._known_laws[horizon]
-        return laws
+        return self._known_laws[horizon]
 
     def law(self, step: int, horizon: int) -> Weighted:
         """Return (values [n, n_columns], weights [n]) of one step."""
@@ -261,9 +251,10 @@ class Records:
         values, worst = self.cut(horizon)[0], 0.0
         if self.censored is not None:
             return 0.0
-        for step, (points, weights) in enumerate(self.laws(horizon)):
+        laws = self.laws(horizon)
+        pooled = len({id(law[0]) for law in laws}) == 1
+        for step, (points, weights) in enumerate(laws):
             for k in range(self.n_noise):
-                pooled = len({id(law[0]) for law in self.laws(horizon)}) == 1
                 column = np.sort((values if pooled else values[:, step])[..., k].ravel())
                 column = column[~np.isnan(column)]
                 order = np.argsort(points[:, k])
@@ -275,15 +266,10 @@ class Records:
 
     def __repr__(self) -> str:
         n, n_steps = self.values.shape[:2]
-        kind = {
-            "auto": "law chosen by a test", "pooled": "one law", "step": "one law per step",
-        }[self.kind]  # fmt: skip
-        kind = "one law per season" if self.by is not None else kind
-        size = (
-            f"a series of {n_steps:,}"
-            if self.is_series
-            else f"{count_noun(n, 'episode')} of {count_noun(n_steps, 'step')}"
-        )
+        kinds = {"auto": "law chosen by a test", "pooled": "one law", "step": "one law per step"}
+        kind = "one law per season" if self.by is not None else kinds[self.kind]
+        size = f"{count_noun(n, 'episode')} of {count_noun(n_steps, 'step')}"
+        size = f"a series of {n_steps:,}" if self.is_series else size
         more = ", whole episodes" if self.dependent else ""
         more += ", censored" if self.censored is not None else ""
         return f"Records({', '.join(self.names)}: {size}, {kind}{more})"
@@ -336,9 +322,8 @@ def raise_tail(
     n_at_risk = np.array([(seen > v).sum() + ((seen == v) & ~hidden).sum() for v in places])
     above = np.append(1.0, 1.0 - np.cumsum(weights))[:-1]  # P(noise >= v)
     hazard = np.clip(np.divide(weights, above, out=np.ones_like(above), where=above > 1e-12), 0, 1)
-    terms = np.divide(
-        hazard, np.maximum(n_at_risk, 1) * np.maximum(1.0 - hazard, 1.0 / (n_at_risk + 1.0))
-    )
+    alive = np.maximum(1.0 - hazard, 1.0 / (n_at_risk + 1.0))
+    terms = np.divide(hazard, np.maximum(n_at_risk, 1) * alive)
     survival = 1.0 - np.cumsum(weights)
     survival[-1] = float((hidden & (seen >= places[-1])).sum() + 1) / (len(seen) + 1)
     raised = np.minimum(1.0, survival * (1.0 + errors * np.sqrt(np.cumsum(terms))))
@@ -376,18 +361,15 @@ def condense(values: Floats, weights: Floats, n: int) -> Weighted:
             break
         parts = halves
     total = np.array([weights[part].sum() for part in parts])
-    means = np.array(
-        [weights[part] @ values[part] / mass for part, mass in zip(parts, total, strict=True)]
-    )
-    return means, total
+    sums = np.array([weights[part] @ values[part] for part in parts])
+    return sums / total[:, None], total
 
 
 def steps_differ(values: Floats) -> float:
     """Return the probability of such differences between steps under one law for all.
 
-    The values are [n_episodes, n_steps, n_columns]; of very many, the last are tested. The
-    probability is that of the smallest of all
-    tests, times their number.
+    The values are [n_episodes, n_steps, n_columns]; of very many, the last are tested. It is the
+    smallest probability of all tests, times their number.
     """
     values = values[-max(2, MOST_TESTED // values.shape[1]) :]
     steps = np.broadcast_to(np.arange(values.shape[1]), values.shape[:2]).ravel()
@@ -435,9 +417,8 @@ def chi_squared_tail(x: float, freedom: int) -> float:
 
 
 def _as_values(values: Any) -> Floats:
-    if isinstance(values, (str, bytes)) or (
-        hasattr(values, "items") and not hasattr(values, "iloc")
-    ):
+    is_dict = hasattr(values, "items") and not hasattr(values, "iloc")
+    if isinstance(values, (str, bytes)) or is_dict:
         raise ConfigurationError(
             f"Records({short_repr(values)}): give an array [n_episodes, n_steps]; "
             "zooming.Records.read reads files, frames and dicts of columns"
@@ -500,9 +481,8 @@ def _as_mask(censored: Any, values: Floats) -> Mask | None:
             f"censored= is for one column of noise; these records have {values.shape[2]}"
         )
     found = np.asarray(censored)
-    if found.size != values.shape[0] * values.shape[1] or not (
-        found.dtype == bool or np.isin(found, (0, 1)).all()
-    ):
+    is_mask = found.dtype == bool or np.isin(found, (0, 1)).all()
+    if found.size != values.shape[0] * values.shape[1] or not is_mask:
         raise ConfigurationError(
             f"censored has shape {found.shape}; give true or false for each of the values "
             f"{values.shape[:2]}"

@@ -52,13 +52,8 @@ def make_law(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw
         if not is_whole:
             return StartLaw(UNIFORM, compile_as(uniform_start, START, "start"), ends)
         values = np.arange(box.low[0], box.high[0] + 1.0)[:, None]
-        return StartLaw(
-            FINITE,
-            compile_as(integer_start, START, "start"),
-            ends,
-            values,
-            np.full(len(values), 1 / len(values)),
-        )
+        equal = np.full(len(values), 1 / len(values))
+        return StartLaw(FINITE, compile_as(integer_start, START, "start"), ends, values, equal)
     if _is_weighted(start):
         states, weights = check_weighted(start, "start", "state")
         states = np.array([_state(state, state.tolist(), space, box) for state in states])
@@ -93,9 +88,8 @@ def check_weighted(given: Any, what: str, one: str = "value") -> Weighted:
         )
     for i, (value, weight) in enumerate(zip(values, weights, strict=True)):
         if not np.isfinite(value).all():
-            raise ConfigurationError(
-                f"{what}: {one} {i} is {value[0] if len(value) == 1 else value}; give finite {one}s"
-            )
+            said = value[0] if len(value) == 1 else value
+            raise ConfigurationError(f"{what}: {one} {i} is {said}; give finite {one}s")
         if not weight >= 0:
             raise ConfigurationError(
                 f"{what}: weight {i} is {weight}; give weights >= 0, with sum 1"
@@ -133,9 +127,8 @@ def _state(state: Floats, said: Any, space: gym.Space[Any], box: gym.spaces.Box)
             f"{state.shape}); {FORMS}"
         )
     state, bad = clip_rounding(state, box.low, box.high)
-    if isinstance(space, gym.spaces.Discrete) and (
-        bad is not None or state[0] != np.rint(state[0])
-    ):
+    is_whole = isinstance(space, gym.spaces.Discrete)
+    if is_whole and (bad is not None or state[0] != np.rint(state[0])):
         raise ConfigurationError(
             f"start={said!r} is not a whole number from {box.low[0]:g} to {box.high[0]:g}; {FORMS}"
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 from zooming.agents.base.status import check_let_go, warn_untrained
 from zooming.agents.files.container import write_atomically
-from zooming.agents.resolver.grid_policy import GridPolicy
+from zooming.envs.state_grid import GridPolicy
 from zooming.errors import ConfigurationError
 from zooming.export.forms import PolicyForm, recommended
 from zooming.export.grid import action_grid, solved_grid

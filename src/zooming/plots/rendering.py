@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.envs.rendered import FRAMES_PER_SECOND, RenderedEnv, Scene
+from zooming.envs.compiled import FRAMES_PER_SECOND, RenderedEnv, Scene
 from zooming.validation import Floats
 
 WIDTH, HEIGHT, DPI = 6.4, 4.0, 100  # 640 x 400 pixels; video formats require even numbers

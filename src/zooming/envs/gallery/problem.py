@@ -19,7 +19,7 @@ import numbers
 import re
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -51,19 +51,8 @@ class Rule:
     """A classical policy with a few numbers, which may be tuned within `low` and `high`.
 
     It has Stable-Baselines3's `predict`, so `zooming.evaluate(env.rule, env)` returns its value.
-
-    Attributes
-    ----------
-    name
-        What practitioners call it.
-    names
-        Names of the numbers.
-    numbers
-        The numbers in use. The defaults are those of a textbook.
-    low, high
-        Range in which to tune each number.
-    decide
-        `decide(step, states, numbers)` returns actions [n, n_action] for states [n, n_state].
+    `names` are those of the numbers; `numbers` are by default those of a textbook.
+    `decide(step, states, numbers)` returns actions [n, n_action] for states [n, n_state].
     """
 
     name: str
@@ -91,17 +80,16 @@ class Rule:
         except (TypeError, ValueError):
             found = np.empty(0)
         if found.shape != self.low.shape:
-            wanted = ", ".join(self.names)
             raise ConfigurationError(
-                f"the rule {self.name!r} takes {len(self.names)} numbers ({wanted}), "
-                f"got {short_repr(numbers)}"
+                f"the rule {self.name!r} takes {len(self.names)} numbers "
+                f"({', '.join(self.names)}), got {short_repr(numbers)}"
             )
         for name, number, low, high in zip(self.names, found, self.low, self.high, strict=True):
             if not low <= number <= high:
                 raise ConfigurationError(
                     f"the rule {self.name!r} takes {name} from {low:g} to {high:g}, got {number:g}"
                 )
-        return Rule(self.name, self.names, found, self.low, self.high, self.decide, self.env)
+        return replace(self, numbers=found)
 
     def act(self, step: int, observation: Any) -> Any:
         """Return the action of the rule at one observation. Steps are counted from 0."""
@@ -116,10 +104,7 @@ class Rule:
         deterministic: bool = True,
         info: Any = None,
     ) -> tuple[Any, NDArray[np.int64]]:
-        """Return (action, next steps), like `Agent.predict`.
-
-        Only `observation` and the steps are used.
-        """
+        """Return (action, next steps), like `Agent.predict`. Only observation and steps count."""
         given = np.asarray(observation, np.float64)
         is_single = given.ndim == (0 if self.env.has_whole_states else 1)
         states = given.reshape(1 if is_single else len(given), -1)
@@ -238,11 +223,14 @@ def places(settings: type, *further: str, tail: str | None = None) -> Any:
 
     `further` names numbers beyond the settings. The tail is by default the profile of the settings.
     """
-    own = {one.name: one.metadata for one in fields(settings)}
-    names = [name for name, how in own.items() if "scalar" in how]
-    tails = [tail] if tail else [name for name, how in own.items() if "tail" in how]
-    found = [*names, *further, *tails]
+    tails = [tail] if tail else _names_of(settings, "tail")
+    found = [*_names_of(settings, "scalar"), *further, *tails]
     return namedtuple("Places", found)(*range(2, 2 + len(found)))
+
+
+def _names_of(settings: Any, what: str) -> list[str]:
+    """Return the names of the fields that are a "scalar", or a "tail" of many numbers."""
+    return [one.name for one in fields(settings) if what in one.metadata]
 
 
 @dataclass(frozen=True)
@@ -299,14 +287,12 @@ class GalleryEnv(CompiledEnv):
         values = as_floats(layout.values)
         values = values.reshape(len(values), -1)
         self._outcomes = values, np.full(len(values), 1 / len(values))
-        scalars = [
-            getattr(self.settings, one.name)
-            for one in fields(model.settings)
-            if "scalar" in one.metadata
+        settings = self.settings
+        scalars = [getattr(settings, name) for name in _names_of(model.settings, "scalar")]
+        profiles = [
+            x for name in _names_of(model.settings, "tail") for x in getattr(settings, name)
         ]
-        profiles = [one.name for one in fields(model.settings) if "tail" in one.metadata]
-        tail = layout.tail or [x for name in profiles for x in getattr(self.settings, name)]
-        numbers, width = [*scalars, *layout.further, *tail], values.shape[1]
+        numbers, width = [*scalars, *layout.further, *(layout.tail or profiles)], values.shape[1]
         given = compile_as(model.given, GIVEN, GIVEN_FORM)
         weigh = compile_as(model.weigh, WEIGH, WEIGH_FORM)
         draw = model.draw or draw_weighed(weigh, 0, width)

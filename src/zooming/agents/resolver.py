@@ -25,17 +25,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.problem import stated_range
 from zooming.agents.base.status import clipping_text
-from zooming.agents.resolver.grid_policy import GridPolicy, usual_cells
 from zooming.agents.training.history import RunArrays
 from zooming.envs.compiled import CompiledEnv, Outcomes, find_compiled
 from zooming.envs.records import Mask, Records, condense, raise_tail, rank
-from zooming.envs.state_grid import Grid
+from zooming.envs.state_grid import Grid, GridPolicy, usual_cells
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels.loop.crossing import Crossing
 from zooming.kernels.solve import policies
@@ -45,6 +45,7 @@ from zooming.validation import (
     ANY_REWARD,
     Floats,
     check_int,
+    count_noun,
     count_own_frames,
     short_repr,
 )
@@ -118,10 +119,8 @@ class Resolver(Agent):
         )
         if reward_range is None and stated_range(env) is None and rewards == "refuse":
             self.reward_range = self.problem.reward_range = ANY_REWARD
-        self.outcome, self.censored = (
-            _check_told(outcome, "outcome"),
-            _check_told(censored, "censored"),
-        )
+        self.outcome = _check_told(outcome, "outcome")
+        self.censored = _check_told(censored, "censored")
         self.resolution = None if resolution is None else check_int(resolution, "resolution", 4)
         self.model: CompiledEnv | None = self._find_model(env, model)
         self.plan = self._new_plan()
@@ -186,7 +185,7 @@ class Resolver(Agent):
             return GridPolicy.of(self.model, self.horizon, cells)
         axes, whole = self.axes, [kind != "interval" for kind in self.axes.kinds]
         states, actions = (
-            _Ends(axes.low[part], axes.high[part])
+            gym.spaces.Box(axes.low[part], axes.high[part], dtype=np.float64)
             for part in (slice(0, axes.n_state), slice(axes.n_state, None))
         )
         shape = self.horizon, cells or 4
@@ -236,7 +235,15 @@ class Resolver(Agent):
         info = seen[-1]
         given = info.get("outcome") if self.outcome is None else self.outcome(*seen)
         if given is None:
-            self._warn_of_untold()
+            if not self._has_warned_of_untold:
+                warnings.warn(
+                    f"{self.env_name}: update was given no outcome, so nothing is learned from the "
+                    "step; give update(..., next_info=info) with the info of the step, or "
+                    "Resolver(env, outcome=function)",
+                    UserWarning,
+                    stacklevel=count_own_frames(),
+                )
+            self._has_warned_of_untold = True
             return None, False
         hidden = info.get("censored", False) if self.censored is None else self.censored(*seen)
         n_noise = self._seen.shape[2]
@@ -245,27 +252,16 @@ class Resolver(Agent):
         except (TypeError, ValueError):
             found = np.empty(0)
         if len(found) != n_noise or not np.isfinite(found).all():
+            source = "outcome=" if self.outcome is not None else 'info["outcome"]'
             raise TransitionError(
                 f"{self.env_name}, step {step}: the outcome {short_repr(given)} is not "
-                f"{n_noise} finite number{'s' if n_noise > 1 else ''}; check "
-                + ("outcome=" if self.outcome is not None else 'info["outcome"]')
+                f"{count_noun(n_noise, 'finite number')}; check {source}"
             )
         if hidden and n_noise > 1:
             raise TransitionError(
                 f"{self.env_name}, step {step}: only noise of one number can be censored"
             )
         return found, bool(hidden)
-
-    def _warn_of_untold(self) -> None:
-        if not self._has_warned_of_untold:
-            self._has_warned_of_untold = True
-            warnings.warn(
-                f"{self.env_name}: update was given no outcome, so nothing is learned from the "
-                "step; give update(..., next_info=info) with the info of the step, or "
-                "Resolver(env, outcome=function)",
-                UserWarning,
-                stacklevel=count_own_frames(),
-            )
 
     def _keep(self, step: int, outcome: Floats | None, hidden: bool) -> None:
         """Store the outcome of a step. Step 0 begins an episode."""
@@ -373,14 +369,11 @@ class Resolver(Agent):
         return values[..., 0][is_there], hidden[is_there]
 
     def _condensed(self, laws: Sequence[Outcomes]) -> list[Outcomes]:
-        done: dict[int, Outcomes] = {}
-        for values, weights in laws:
-            if id(values) not in done:
-                many = len(values) > MOST_OUTCOMES
-                done[id(values)] = (
-                    condense(values, weights, MOST_OUTCOMES) if many else (values, weights)
-                )
-        return [done[id(values)] for values, _ in laws]
+        different = {id(law[0]): law for law in laws}
+        for key, (values, weights) in different.items():
+            if len(values) > MOST_OUTCOMES:
+                different[key] = condense(values, weights, MOST_OUTCOMES)
+        return [different[id(values)] for values, _ in laws]
 
     def play(self, env: Any, crossing: Crossing, log: RunArrays, end: int) -> int:
         told = Crossing(crossing.generator, env.draw_outcome, env.start, env.given)
@@ -466,12 +459,7 @@ class Resolver(Agent):
         return self.plan.nbytes + self._n_episodes * self.horizon * 8 * self._seen.shape[2]
 
     def _status(self) -> dict[str, Any]:
-        """Return how the plan was made.
-
-        "noise": number of recorded outcomes it may use. "law": how steps are pooled. "plans": made
-        so far. "next plan": the number of episodes from which on. "law changed": the episode after
-        which, if it did. "should earn": the plan's value at the start, where that is one state.
-        """
+        """Return how the plan was made, and its value where there is one start state."""
         n = self.visits(0, None, None)
         found: dict[str, Any] = {"noise": n, "plans": self._n_plans, "next plan": self._due}
         if n:
@@ -534,10 +522,9 @@ class Resolver(Agent):
         if hidden.dtype != bool or hidden.shape != (n, self.horizon) or np.isinf(seen).any():
             raise ValueError("the noise is not finite, or its mask has another shape")
         self._first = check_int(values["first"], "first", 0, n)
-        self._due = check_int(values["due"], "due", 0)
-        self._n_plans = check_int(values["n_plans"], "n_plans", 0)
-        self._n_untold = check_int(values["n_untold"], "n_untold", 0)
-        self._checked = check_int(values["checked"], "checked", 0)
+        self._due, self._n_plans, self._n_untold, self._checked = (
+            check_int(values[name], name, 0) for name in ("due", "n_plans", "n_untold", "checked")
+        )
         self._n_episodes = n
         self._seen, self._hidden = np.array(seen), np.array(hidden)
         if not n:
@@ -569,13 +556,6 @@ class Resolver(Agent):
             self._laws = [(np.array(points), np.array(weights)) for points, weights in laws]
 
 
-class _Ends:
-    """Ends of a box, for a policy that was loaded without its model."""
-
-    def __init__(self, low: Floats, high: Floats) -> None:
-        self.low, self.high, self.shape = low, high, low.shape
-
-
 def _check_told(function: Any, name: str) -> Any:
     if function is not None and not callable(function):
         raise ConfigurationError(
@@ -596,16 +576,22 @@ def changed_after(seen: Floats) -> int | None:
             break
         before = min(len(seen) - window, MOST_BEFORE)
         recent = seen[len(seen) - window - before :]
-        for column in range(seen.shape[2]):
-            for scores in episode_scores(recent[:, :, column]):
-                n, spread = len(scores), float(scores.var(ddof=1))
-                if spread == 0.0:
-                    continue
-                off = float(scores[before:].sum() - window * scores.mean())
-                z = abs(off) / math.sqrt(window * before / n * spread)
-                if z > best:
-                    best, found = z, len(seen) - window
+        z = largest_change(recent, window)
+        if z > best:
+            best, found = z, len(seen) - window
     return found
+
+
+def largest_change(traces: Floats, n_last: int) -> float:
+    """Return by how many standard errors the last episodes [n, H, k] differ from the others."""
+    worst = 0.0
+    for column in range(traces.shape[2]):
+        for scores in episode_scores(traces[:, :, column]):
+            n, spread = len(scores), float(scores.var(ddof=1))
+            if spread > 0.0:
+                off = float(scores[n - n_last :].sum() - n_last * scores.mean())
+                worst = max(worst, abs(off) / math.sqrt(n_last * (n - n_last) / n * spread))
+    return worst
 
 
 def episode_scores(values: Floats) -> list[Floats]:

@@ -1,1 +1,0 @@
-"""An agent that knows the dynamics, sees the noise, and plans on the law of what it has seen."""
