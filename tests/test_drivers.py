@@ -142,7 +142,7 @@ def test_a_step_goes_on_only_from_the_action_that_was_played():
     code = table.next_step(table.handle, 0, 0.5, np.array([0.6]), kernels.GOES_ON, action)
     assert code == kernels.NOT_PLAYED
     for step in (0, 3):  # nothing was played at these steps
-        action = stepping.step_on(agents[0], step, [0.2], [0.7], 0.5, [0.6], False, False)
+        action = agents[0].step_on(step, [0.2], [0.7], 0.5, [0.6], False, False)
         agents[1].update(step, [0.2], [0.7], 0.5, [0.6])
         assert action == agents[1].act(step + 1, [0.6])
     assert knowledge(agents[0]) == knowledge(agents[1])

@@ -8,7 +8,6 @@ future start adds `theory.start_error`. A share of delta covers the case that th
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +22,7 @@ from zooming.bonuses import Theory
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FIXED
 from zooming.errors import ConfigurationError
+from zooming.methods import hook
 from zooming.spaces.flatten import INTERVAL
 from zooming.validation import check_float, check_int
 
@@ -141,7 +141,7 @@ def _has_one_start(agent: QLearner) -> bool:
 
 def episodes_needed(agent: QLearner, epsilon: float, delta: float) -> float:
     """Return the number of episodes that the theory requires for one draw, or infinity."""
-    if agent._without_bound() is not None:
+    if hook(agent, "without_bound")() is not None:
         return math.inf
     span, n_atoms = agent.reward_range[1] - agent.reward_range[0], math.prod(agent.axes.n_values)
     wanted, has_starts = (agent.horizon, epsilon / span, delta), not _has_one_start(agent)
@@ -156,9 +156,9 @@ def find_obstacles(agent: QLearner, episodes: int, epsilon: float, delta: float)
     span, bonus = agent.reward_range[1] - agent.reward_range[0], agent.bonus
     share = delta * epsilon / (2 * agent.horizon * span)
     right = f"Theory(episodes={episodes}, delta={share:.3g}, lipschitz={_lipschitz(agent):g})"
-    if (why := agent._without_bound()) is not None:
+    if (why := hook(agent, "without_bound")()) is not None:
         return [why]
-    found = [] if (against := agent._against_bound()) is None else [against]
+    found = [] if (against := hook(agent, "against_bound")()) is None else [against]
     if agent.n_episodes or agent.table.rows["n_visits"][: agent.table.rows_in_use].any():
         found.append("the agent had learned before, and the bound is for a run from the start")
     if not isinstance(bonus, Theory):
@@ -257,7 +257,7 @@ def learn_pac(
     needed = episodes_needed(agent, epsilon, delta)
     if episodes is None:
         budget = f"Give a budget, learn_pac({epsilon}, {delta}, episodes=...): the policy is drawn"
-        if (why := agent._without_bound()) is not None:
+        if (why := hook(agent, "without_bound")()) is not None:
             raise ConfigurationError(
                 f"the theory names no number of episodes for {type(agent).__name__}: {why}. "
                 f"{budget} and measured all the same"
@@ -312,7 +312,5 @@ def _play(agent: QLearner, episodes: int, progress_bar: bool) -> tuple[int, QLea
             agent.learn(block, progress_bar=progress_bar)
             done += block
         if end < drawn:  # a copy with its own table and generator state; the env is shared
-            policy = copy.copy(agent)
-            policy.table, policy.run.env_generator = agent.table.copy(), agent.run.env_generator
-            policy._paused = agent._paused.copy()
+            policy = agent.twin()
     return drawn, policy

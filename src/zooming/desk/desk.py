@@ -103,7 +103,7 @@ class _Row(NamedTuple):
     key: str | None
 
 
-_COLUMNS = ", ".join(_Row._fields)
+_COLUMNS = ", ".join(_Row.__annotations__)
 
 
 @dataclass(frozen=True)

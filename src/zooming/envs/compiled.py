@@ -379,7 +379,7 @@ class CompiledEnv(RenderedEnv):
         set_generator(twin, copy.deepcopy(generator, memo), seed)
         twin.params = self.params.copy()
         twin._state = None if self._state is None else self._state.copy()
-        twin._played, twin._pictures = self._played.copy(), None
+        vars(twin).update(_played=self._played.copy(), _pictures=None)
         return twin
 
     def __repr__(self) -> str:

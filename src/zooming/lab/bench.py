@@ -11,7 +11,6 @@ from typing import Any
 import gymnasium as gym
 
 from zooming.agents.tables.adaptive_q import AdaptiveQ
-from zooming.agents.training import drivers
 
 BONUS = 0.1
 
@@ -101,8 +100,8 @@ def _python_driven(case: Case, agent: Any) -> float:
         began = time.process_time()
         for step, observation, action, reward, after, terminated in transitions:
             if step == 0:
-                action = drivers.start(agent, observation)
-            drivers.step_on(agent, step, observation, action, reward, after, terminated, False)
+                action = agent.start(observation)
+            agent.step_on(step, observation, action, reward, after, terminated, False)
         best = min(best, time.process_time() - began)
     return best / len(transitions) * 1e9
 

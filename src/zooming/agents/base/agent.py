@@ -40,6 +40,15 @@ UNDOUBTED = 20  # episodes before which nothing is doubted
 ENOUGH_STARTS = 20  # equal starts in a row after which no other start is expected
 
 
+# What dir() shows of zooming's own agents: the members for users. Others serve the library.
+SHOWN = frozenset((
+    "act", "act_batch", "as_published", "axes", "begin", "env", "explain", "export", "get_params",
+    "guide", "horizon", "interrupted_history", "learn", "learn_from", "load", "n_balls",
+    "n_clipped", "n_episodes", "nbytes", "partition", "policy", "predict", "q_value", "save",
+    "seed", "show", "status", "to_log", "update", "value", "visits", "warm_start",
+))  # fmt: skip
+
+
 def reading(method: Callable[..., Any]) -> Callable[..., Any]:
     """Let a method hold the lock of its agent. Reading then changes nothing, in any thread."""
 
@@ -208,6 +217,12 @@ class Agent(ABC):
         for name in READING:
             if callable(method := cls.__dict__.get(name)):
                 setattr(cls, name, reading(method))
+
+    def __dir__(self) -> list[str]:
+        names = super().__dir__()
+        if not type(self).__module__.startswith("zooming."):  # a class of a user's own
+            return list(names)
+        return [name for name in names if name in SHOWN or name.startswith("_")]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "run": copy.copy(self.run)}  # a copy has a lock of its own

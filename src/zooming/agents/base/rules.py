@@ -170,7 +170,12 @@ class Exploration:
 
     def draw_near(self, center: Floats, generator: np.random.Generator) -> Floats:
         """Return a random action near `center`: close on numeric axes, seldom another category."""
-        found = perturb(center, self.low, self.high, self.kinds, self.noise, generator)
+        found = center.copy()
+        for i, (first, last) in enumerate(self._ranges(center)):
+            if self.kinds[i] == INTERVAL:
+                found[i] = generator.uniform(first, last)
+            else:
+                found[i] = generator.integers(int(first), int(last) + 1)
         for i, kind in enumerate(self.kinds):
             if kind == CATEGORICAL and generator.random() >= self.noise:
                 found[i] = center[i]
@@ -184,76 +189,41 @@ class Exploration:
         if center is None:
             return found
         if self.noise:
-            own = noise_density(action, center, self.low, self.high, self.kinds, self.noise)
+            own = self._density_near(action, center)
         elif is_interval.any():
             own = 0.0 if is_random else np.inf
         else:
             own = float((action == center).all())
         return found + (1.0 - self.epsilon) * own
 
+    def _density_near(self, action: Floats, center: Floats) -> float:
+        """Return the density of `draw_near`; axes of integers contribute probabilities to it."""
+        density = 1.0
+        for i, (first, last) in enumerate(self._ranges(center)):
+            if not first <= action[i] <= last:
+                return 0.0
+            size = last - first if self.kinds[i] == INTERVAL else last - first + 1
+            if self.kinds[i] == CATEGORICAL:
+                is_same = float(action[i] == center[i])
+                density *= self.noise / size + (1 - self.noise) * is_same
+            else:
+                density /= size
+        return density
 
-def perturb(
-    action: Floats,
-    low: Floats,
-    high: Floats,
-    kinds: Sequence[str],
-    spread: float,
-    generator: np.random.Generator,
-) -> Floats:
-    """Return a random action near `action`, drawn uniformly from the box of `_noise_ranges`."""
-    found = action.copy()
-    for i, (first, last) in enumerate(_noise_ranges(action, low, high, kinds, spread)):
-        if kinds[i] == INTERVAL:
-            found[i] = generator.uniform(first, last)
-        else:
-            found[i] = generator.integers(int(first), int(last) + 1)
-    return found
+    def _ranges(self, center: Floats) -> list[tuple[float, float]]:
+        """Return the range (low, high) of each axis from which `draw_near` draws.
 
-
-def noise_density(
-    action: Floats,
-    center: Floats,
-    low: Floats,
-    high: Floats,
-    kinds: Sequence[str],
-    spread: float,
-) -> float:
-    """Return the density at `action` of random actions drawn near `center`.
-
-    Integer and categorical axes contribute probabilities instead of densities.
-
-    >>> ends = np.array([0.0]), np.array([10.0])
-    >>> noise_density(np.array([4.5]), np.array([4.0]), *ends, ["interval"], 0.1)
-    0.5
-    >>> noise_density(np.array([0.5]), np.array([0.0]), *ends, ["interval"], 0.1)  # 0 to 1
-    1.0
-    """
-    density = 1.0
-    for i, (first, last) in enumerate(_noise_ranges(center, low, high, kinds, spread)):
-        if not first <= action[i] <= last:
-            return 0.0
-        size = last - first if kinds[i] == INTERVAL else last - first + 1
-        if kinds[i] == CATEGORICAL:
-            density *= spread / size + (1 - spread) * float(action[i] == center[i])
-        else:
-            density /= size
-    return density
-
-
-def _noise_ranges(
-    action: Floats, low: Floats, high: Floats, kinds: Sequence[str], spread: float
-) -> list[tuple[float, float]]:
-    """Return the range (low, high) of each axis from which `perturb` draws.
-
-    The range reaches `spread` times the width of the axis to both sides of `action`. On a
-    categorical axis it is the whole axis.
-    """
-    found = []
-    for value, lowest, highest, kind in zip(action, low, high, kinds, strict=True):
-        reach = spread * (highest - lowest)
-        if kind == CATEGORICAL:
-            reach = highest - lowest
-        elif kind != INTERVAL:
-            reach = max(1.0, np.rint(reach))
-        found.append((float(max(lowest, value - reach)), float(min(highest, value + reach))))
-    return found
+        It reaches `noise` times the width of the axis to both sides of `center`. On a categorical
+        axis it is the whole axis.
+        """
+        found = []
+        for value, lowest, highest, kind in zip(
+            center, self.low, self.high, self.kinds, strict=True
+        ):
+            reach = self.noise * (highest - lowest)
+            if kind == CATEGORICAL:
+                reach = highest - lowest
+            elif kind != INTERVAL:
+                reach = max(1.0, np.rint(reach))
+            found.append((float(max(lowest, value - reach)), float(min(highest, value + reach))))
+        return found

@@ -5,10 +5,11 @@ A subclass makes the table. The table selects, updates and splits, see `partitio
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy import dtype, empty, float64, ndarray
@@ -32,7 +33,15 @@ from zooming.bonuses import (
     number_of_phase,
 )
 from zooming.errors import ConfigurationError
-from zooming.kernels import BAD_STATE, DUE, FINE, WRONG_SIZE
+from zooming.kernels import (
+    BAD_STATE,
+    DUE,
+    FINE,
+    GOES_ON,
+    TERMINATED,
+    TRUNCATED,
+    WRONG_SIZE,
+)
 from zooming.kernels.loop import episodes as pausing
 from zooming.kernels.loop.crossing import Crossing
 from zooming.methods import UpperMethod
@@ -86,7 +95,7 @@ class QLearner(Agent):
     max_balls: int | None  # of agents that have this option
     max_bytes: int | None
     _actions = ACTIONS
-    _shares_steps = False  # whether all steps share one partition
+    shares_steps = False  # whether all steps share one partition
     has_lemmas = True  # whether the lemmas of the paper apply, so that it can be audited
 
     def __init__(
@@ -118,7 +127,7 @@ class QLearner(Agent):
         core = np.zeros(1, layout)
         core["max_balls"] = max_balls
         core["random"] = seeds.derive_seed(self.seed, "agent")
-        core["horizon"], core["shared"] = self.horizon, self._shares_steps
+        core["horizon"], core["shared"] = self.horizon, self.shares_steps
         core["n_stats"], core["due_power"], core["due_factor"] = kernels.N_STATS, 2.0, 1.0
         core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
         core["ties"], core["action_rule"] = TIES[self.ties], self._actions[self.action]
@@ -128,9 +137,9 @@ class QLearner(Agent):
         return core
 
     @property
-    def _n_roots(self) -> int:
+    def n_roots(self) -> int:
         """Number of partitions: one per step, or a single one for all steps."""
-        return 1 if self._shares_steps else self.horizon
+        return 1 if self.shares_steps else self.horizon
 
     def _has_only_atoms(self) -> bool:
         """Return whether every ball contains a single point from the start."""
@@ -168,10 +177,61 @@ class QLearner(Agent):
                 step, observation, action, reward, next_observation, terminated, next_info
             )
 
+    def start(self, observation: Any) -> Any:
+        """Return the first action of an episode. Calls of `step_on` must follow."""
+        with self.run.lock:
+            return self._act(0, observation, None, True)
+
+    def step_on(
+        self,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        next_observation: Any,
+        terminated: bool,
+        truncated: bool,
+    ) -> Any:
+        """Learn from a step and return the next action, or None if the episode is over.
+
+        One kernel call does the work of `update` and of the next `act`. `action` must be the last
+        one that `start` or `step_on` returned.
+        """
+        axes, table = self.axes, self.table
+        is_over = terminated or truncated or step + 1 >= self.horizon
+        with self.run.lock:
+            if isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward:
+                after = (
+                    next_observation
+                    if axes.has_plain_states and is_vector(next_observation)
+                    else self.problem.flat_state(step, next_observation, "next ")
+                )
+                end = TERMINATED if terminated else TRUNCATED if truncated else GOES_ON
+                played = empty(axes.n_action)
+                try:
+                    code = table.next_step(table.handle, step, reward, after, end, played)
+                except (TypeError, ValueError):  # not a float64 vector: `update` converts it
+                    code = WRONG_SIZE
+                if code == DUE:
+                    table.split(table.payload)
+                if code in (DUE, FINE):
+                    if is_over:
+                        return None
+                    return played if axes.has_plain_actions else axes.shaped_action(played)
+            self.update(step, observation, action, reward, next_observation, terminated)
+            return None if is_over else self._act(step + 1, next_observation, None, True)
+
+    def twin(self) -> Self:
+        """Return a copy with its own table and generator state. The environment is shared."""
+        twin = copy.copy(self)
+        twin.table, twin.run.env_generator = self.table.copy(), self.run.env_generator
+        vars(twin).update(_paused=self._paused.copy())
+        return twin
+
     def _act(self, step: int, observation: Any, info: Mapping[str, Any] | None, keeps: bool) -> Any:
         """Return the action to play while learning, see `QLearner.act`.
 
-        If `keeps` is set, `stepping.step_on` may follow instead of `update`.
+        If `keeps` is set, `step_on` may follow instead of `update`.
         """
         if type(step) is not int or not 0 <= step < self.horizon:
             step = self.problem.check_step(step)
@@ -485,7 +545,7 @@ class QLearner(Agent):
     def _from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Any:
-        n_roots = 1 if cls._shares_steps else options["horizon"]
+        n_roots = 1 if cls.shares_steps else options["horizon"]
         check_n_rows(env, options, arrays, n_roots)  # before the table is allocated
         options = {**options, "bonus": bonus_from_json(options["bonus"])}
         return super()._from_options(env, options, arrays)

@@ -28,11 +28,11 @@ MOST_HALVED = 12  # axes that one split may halve; it makes up to 2^12 balls
 def take_split_options(agent: QLearner, split: str, max_balls: int | None) -> None:
     """Check `split` and `max_balls` and keep them as attributes of the agent."""
     is_whole = isinstance(max_balls, (int, np.integer)) and not isinstance(max_balls, bool)
-    if max_balls is not None and not (is_whole and agent._n_roots <= max_balls <= MOST_BALLS):
+    if max_balls is not None and not (is_whole and agent.n_roots <= max_balls <= MOST_BALLS):
         raise ConfigurationError(
             f"max_balls={max_balls!r}: give a whole number, at least one ball per "
-            f"{'agent' if agent._shares_steps else 'step'} "
-            f"({agent._n_roots}) and at most {MOST_BALLS:,}"
+            f"{'agent' if agent.shares_steps else 'step'} "
+            f"({agent.n_roots}) and at most {MOST_BALLS:,}"
         )
     agent.max_balls = None if max_balls is None else int(max_balls)
     agent.split = check_choice("split", split, RULES)
@@ -84,7 +84,7 @@ def set_budget(agent: QLearner, core: NDArray[Any], max_bytes: int | None) -> No
 
 def first_boxes(agent: QLearner, core: NDArray[Any], kind: type[BoxTable] = BoxTable) -> Any:
     """Return the first table. Each partition has one ball per combination of categories."""
-    axes, n_roots = agent.axes, agent._n_roots
+    axes, n_roots = agent.axes, agent.n_roots
     n_balls = n_roots * math.prod(axes.n_values)
     most = min(MOST_CELLS, agent.max_balls or MOST_BALLS)
     if n_balls > most:

@@ -83,7 +83,7 @@ class TreeQ(QLearner):
     ) -> None:
         if not isinstance(shared, bool):
             raise ConfigurationError(f"shared={shared!r}: give True or False")
-        self.shared = self._shares_steps = shared
+        self.shared = self.shares_steps = shared
         super().__init__(
             env, bonus=0.0, ties=ties, horizon=horizon, reward_range=reward_range, rewards=rewards,
             bounds=bounds, ordered=ordered, squash=squash, weights=weights, names=names,

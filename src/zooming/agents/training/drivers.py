@@ -19,7 +19,6 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import seeding
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
-from numpy import empty
 from numpy.typing import NDArray
 
 from zooming import kernels
@@ -28,15 +27,14 @@ from zooming.agents.base.agent import Agent
 from zooming.agents.base.episodes import Episode
 from zooming.agents.base.problem import reset, take_step
 from zooming.agents.base.status import warn_of_clipping
-from zooming.agents.tables.q_learner import QLearner, is_vector
+from zooming.agents.tables.q_learner import QLearner
 from zooming.agents.training.history import History, RunArrays
 from zooming.agents.training.many import accepts
 from zooming.agents.warm.warm_start import Guided
 from zooming.envs.compiled import CompiledEnv, find_compiled, find_fusible
 from zooming.errors import ConfigurationError
-from zooming.kernels import DUE, FINE, GOES_ON, TERMINATED, TRUNCATED, WRONG_SIZE
 from zooming.kernels.loop.crossing import Crossing
-from zooming.methods import UpperMethod
+from zooming.methods import UpperMethod, hook
 from zooming.progress import progress
 from zooming.spaces.flatten import build_tree
 from zooming.spaces.masks import has_mask, split_info
@@ -51,50 +49,6 @@ def can_step_on(agent: Agent) -> bool:
     """
     own = getattr(agent.act, "__func__", None), getattr(agent.update, "__func__", None)
     return own == (QLearner.act, QLearner.update)
-
-
-def start(agent: QLearner, observation: Any) -> Any:
-    """Return the first action of an episode. Calls of `step_on` must follow."""
-    with agent.run.lock:
-        return agent._act(0, observation, None, True)
-
-
-def step_on(
-    agent: QLearner,
-    step: int,
-    observation: Any,
-    action: Any,
-    reward: float,
-    next_observation: Any,
-    terminated: bool,
-    truncated: bool,
-) -> Any:
-    """Learn from a step and return the next action, or None if the episode is over.
-
-    One kernel call does the work of `update` and of the next `act`. `action` must be the last one
-    that `start` or `step_on` returned.
-    """
-    axes, table, code = agent.axes, agent.table, WRONG_SIZE
-    is_over = terminated or truncated or step + 1 >= agent.horizon
-    with agent.run.lock:
-        if isinstance(reward, float) and agent._lowest_reward <= reward <= agent._highest_reward:
-            after = (
-                next_observation
-                if axes.has_plain_states and is_vector(next_observation)
-                else agent.problem.flat_state(step, next_observation, "next ")
-            )
-            end = TERMINATED if terminated else TRUNCATED if truncated else GOES_ON
-            played = empty(axes.n_action)
-            with contextlib.suppress(TypeError, ValueError):  # `update` converts other vectors
-                code = table.next_step(table.handle, step, reward, after, end, played)
-            if code == DUE:
-                table.split(table.payload)
-            if code in (DUE, FINE):
-                if is_over:
-                    return None
-                return played if axes.has_plain_actions else axes.shaped_action(played)
-        agent.update(step, observation, action, reward, next_observation, terminated)
-        return None if is_over else agent._act(step + 1, next_observation, None, True)
 
 
 Callback = Callable[[Any, History], Any]
@@ -394,7 +348,7 @@ class _Python:
                     if info and has_mask(info):
                         action = act(step, observation, info=info)
                     elif is_quick and step == 0:
-                        action, is_kept = start(agent, observation), True
+                        action, is_kept = agent.start(observation), True
                     else:
                         action = act(step, observation)
                 next_observation, reward, terminated, truncated, info = take_step(env, action)
@@ -405,10 +359,9 @@ class _Python:
                     )  # fmt: skip
                     action = None
                 elif is_kept:
-                    action = step_on(
-                        agent, step, observation, action, reward, next_observation, terminated,
-                        truncated,
-                    )  # fmt: skip
+                    action = agent.step_on(
+                        step, observation, action, reward, next_observation, terminated, truncated
+                    )
                 else:
                     update(step, observation, action, reward, next_observation, terminated)
                     action = None
@@ -420,7 +373,7 @@ class _Python:
             if end_episode is not None:
                 end_episode()
             if agent.n_episodes == n_before:  # a user's agent that does not count episodes
-                agent._take_n_episodes(n_before + 1)
+                hook(agent, "take_n_episodes")(n_before + 1)
             log.add(total, agent.n_balls, step + 1)
             agent.run.was_cut = agent.run.was_cut or not (terminated or truncated)
             advance(1)

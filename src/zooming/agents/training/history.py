@@ -45,6 +45,10 @@ class RunArrays:
         self.done[0] = k + 1
 
 
+def _no_integers() -> NDArray[np.int64]:
+    return np.empty(0, np.int64)
+
+
 @dataclass(frozen=True)
 class History:
     """The result of `learn`: one entry per episode.
@@ -82,34 +86,25 @@ class History:
     returns: NDArray[np.float64]
     n_balls: NDArray[np.int64]
     agent: Any = field(default=None, repr=False, compare=False)
-    checkpoints: NDArray[np.int64] = field(
-        default_factory=lambda: np.empty(0, np.int64)
-    )  # episodes, counted from 1
-    policy_values: NDArray[np.float64] = field(
-        default_factory=lambda: np.empty(0)
-    )  # exact, after these episodes
-    n_steps: NDArray[np.int64] = field(
-        default_factory=lambda: np.empty(0, np.int64)
-    )  # per episode; empty if not known
-    n_clipped: int = 0  # rewards that were clipped, see Agent
-    rule_episodes: NDArray[np.int64] = field(
-        default_factory=lambda: np.empty(0, np.int64)
-    )  # episodes, counted from 1
+    checkpoints: NDArray[np.int64] = field(default_factory=_no_integers)
+    policy_values: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    n_steps: NDArray[np.int64] = field(default_factory=_no_integers)
+    n_clipped: int = 0
+    rule_episodes: NDArray[np.int64] = field(default_factory=_no_integers)
     let_go: int | None = None
 
     def __len__(self) -> int:
         return len(self.returns)
 
     def __add__(self, later: History) -> History:
+        has_steps = len(self.n_steps) == len(self) and len(later.n_steps) == len(later)
         return History(
             np.concatenate([self.returns, later.returns]),
             np.concatenate([self.n_balls, later.n_balls]),
             later.agent,
             np.concatenate([self.checkpoints, len(self) + later.checkpoints]),
             np.concatenate([self.policy_values, later.policy_values]),
-            np.concatenate([self.n_steps, later.n_steps])
-            if len(self.n_steps) == len(self) and len(later.n_steps) == len(later)
-            else np.empty(0, np.int64),
+            np.concatenate([self.n_steps, later.n_steps]) if has_steps else _no_integers(),
             self.n_clipped + later.n_clipped,
             np.concatenate([self.rule_episodes, len(self) + later.rule_episodes]),
             self.let_go if later.let_go is None else len(self) + later.let_go,

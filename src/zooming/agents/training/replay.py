@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -50,7 +51,7 @@ Done = NDArray[np.int64] | None  # [1], the number of transitions learned; see `
 def update_each(agent: Agent, recorded: Transitions, done: Done = None) -> None:
     """Call `agent.update` for each transition, beginning at index done[0]."""
     states, actions = agent.axes.states, agent.axes.actions
-    done = _none_done() if done is None else done
+    done = np.zeros(1, np.int64) if done is None else done
     for k in range(int(done[0]), len(recorded.steps)):
         step, state, action, reward, after, is_terminated = (column[k] for column in recorded)
         agent.update(
@@ -61,54 +62,51 @@ def update_each(agent: Agent, recorded: Transitions, done: Done = None) -> None:
 
 
 def replay(agent: QLearner, recorded: Transitions, done: Done = None) -> None:
-    """Learn from all transitions in compiled code.
+    """Learn from all transitions in compiled code, as `update_each` does, to the last bit."""
+    table, flat = agent.table, flat_transitions(agent, recorded)
 
-    The result equals that of `update_each`, to the last bit.
-    """
-    problem, table = agent.problem, agent.table
-    flat = flat_transitions(agent, recorded)
-    done = _none_done() if done is None else done
-    while done[0] < len(flat.steps):
+    def learn(done: NDArray[np.int64]) -> tuple[int, int]:
         alive = dict(vars(table))  # noqa: F841  # the kernel has addresses, and runs unlocked
-        code = table.replay(
-            table.handle, *flat, *agent.reward_range, agent.run.clipping, done
-        )  # fmt: skip
-        k = int(done[0])
+        code = table.replay(table.handle, *flat, *agent.reward_range, agent.run.clipping, done)
         if code == kernels.FULL:
             table.make_room()
         elif code == kernels.DUE:
             table.split(table.payload)
-        elif code == kernels.BAD_REWARD:
-            raise problem.bad_reward(int(flat.steps[k]), float(flat.rewards[k]))
-        elif code != kernels.FINE:
-            raise problem.bad_point(
-                int(flat.steps[k]),
-                table.payload,
-                flat.states[k],
-                flat.actions[k],
-                flat.next_states[k],
-            )
-    warn_of_clipping(agent)
+        return code, table.payload
+
+    _learn_all(agent, flat, done, learn)
 
 
 def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> None:
-    """Add all transitions to a planner's samples. The result equals that of `update_each`."""
-    problem, table, flat = agent.problem, agent.table, flat_transitions(agent, recorded)
-    done = _none_done() if done is None else done
-    while done[0] < len(flat.steps):
+    """Add all transitions to a planner's samples, as `update_each` does, to the last bit."""
+    table, flat = agent.table, flat_transitions(agent, recorded)
+
+    def learn(done: NDArray[np.int64]) -> tuple[int, int]:
         table.reserve(len(flat.steps) - int(done[0]))
-        code, i = plan_replay.record_many(
-            table.handle, *flat, agent.run.clipping, done
-        )  # fmt: skip
-        k = int(done[0])
+        code, i = plan_replay.record_many(table.handle, *flat, agent.run.clipping, done)
         if code == kernels.DUE:
             table.refit()
-        elif code == kernels.BAD_REWARD:
-            raise problem.bad_reward(int(flat.steps[k]), float(flat.rewards[k]))
-        elif code != kernels.FINE:
-            raise problem.bad_point(
-                int(flat.steps[k]), i, flat.states[k], flat.actions[k], flat.next_states[k]
-            )
+        return code, i
+
+    _learn_all(agent, flat, done, learn)
+
+
+def _learn_all(
+    agent: Agent,
+    flat: Transitions,
+    done: Done,
+    learn: Callable[[NDArray[np.int64]], tuple[int, int]],
+) -> None:
+    """Call `learn(done)` until all transitions are learned. It returns a code and a coordinate."""
+    done = np.zeros(1, np.int64) if done is None else done
+    while done[0] < len(flat.steps):
+        code, i = learn(done)
+        if code in (kernels.FINE, kernels.FULL, kernels.DUE):
+            continue
+        step, state, action, reward, after, _ = (column[int(done[0])] for column in flat)
+        if code == kernels.BAD_REWARD:
+            raise agent.problem.bad_reward(int(step), float(reward))
+        raise agent.problem.bad_point(int(step), i, state, action, after)
     warn_of_clipping(agent)
 
 
@@ -173,26 +171,12 @@ def _flat(agent: Agent, points: Floats, first_axis: int, n_axes: int, is_plain: 
     return np.asarray(agent.axes.to_unit_cube(flat.copy(), first_axis))
 
 
-def _none_done() -> NDArray[np.int64]:
-    return np.zeros(1, np.int64)
-
-
 class Recorder:
     """A compiled environment that records its transitions while an agent plays it.
 
     Call the agent's `play` with this object in place of the environment, and with `recording` in
-    place of the environment's crossing.
-
-    Parameters
-    ----------
-    env : CompiledEnv
-        The environment.
-    crossing : Crossing
-        The environment with the generator of the run.
-    n_rows : int
-        Largest number of transitions to record.
-    reward_range : (float, float)
-        A reward outside this range is recorded, and the agent gets NaN, which it refuses.
+    place of the environment's `crossing`. At most `n_rows` transitions are recorded. For a reward
+    outside `reward_range`, the agent gets NaN, which it refuses.
     """
 
     def __init__(

@@ -201,7 +201,7 @@ class SinglePartitionQ(QLearner):
 
     has_lemmas = False
 
-    _shares_steps = True
+    shares_steps = True
 
     def __init__(
         self,
