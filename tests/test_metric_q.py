@@ -74,10 +74,15 @@ def test_every_ball_agrees_with_the_reference(name, lazy):
         assert shown(agent, h) == brute.active(h)
         for x in range(brute.shape[0]):
             assert agent.value(h, x) == pytest.approx(brute.value(h, x), rel=1e-12)
-            for a in range(brute.shape[1]):
-                ball = brute.owner(h, x, a)
+            relevant = [brute.owner(h, x, a) for a in range(brute.shape[1])]
+            for a, ball in enumerate(relevant):
                 assert agent.visits(h, x, a) == ball["n"]
                 assert agent.q_value(h, x, a) == pytest.approx(ball["q"], rel=1e-12)
+            best = pytest.approx(max(ball["q"] for ball in relevant), rel=1e-12)
+            for deterministic in (True, False):
+                action, _ = agent.predict(x, state=[h], deterministic=deterministic)
+                assert relevant[int(action)]["q"] == best
+            assert relevant[int(agent.act(h, x))]["q"] == best
     assert agent.n_balls == sum(len(brute.active(h)) for h in range(2))
 
 
@@ -105,19 +110,6 @@ def test_lemma_domains_cover_and_centers_of_equal_radius_are_more_than_a_radius_
             assert row["radius"] == parent["radius"] / 2
             if row["parent"] >= 2:  # the center lies in its parent
                 assert apart(parent, row) <= parent["radius"] * (1 + 1e-12)
-
-
-@pytest.mark.plain
-@pytest.mark.parametrize("lazy", [False, True])
-def test_the_chosen_ball_is_relevant_and_best_and_its_action_in_its_domain(lazy):
-    agent, brute = trained("max", lazy)
-    for h, x in itertools.product(range(2), range(9)):
-        relevant = [brute.owner(h, x, a) for a in range(7)]
-        best = max(ball["q"] for ball in relevant)
-        for deterministic in (True, False):
-            action, _ = agent.predict(x, state=[h], deterministic=deterministic)
-            assert relevant[int(action)]["q"] == pytest.approx(best, rel=1e-12)
-        assert relevant[int(agent.act(h, x))]["q"] == pytest.approx(best, rel=1e-12)
 
 
 @pytest.mark.plain
@@ -373,22 +365,6 @@ def city(n=12):
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"lazy": True}, {"action": "uniform"}, {"oracle": metrics.Packing(), "max_balls": 40}],
-)
-def test_fused_and_python_drivers_agree_to_the_last_bit(options):
-    env, graph, _ = city()
-    fused, python = (zooming.MetricQ(env, graph, seed=3, **options) for _ in range(2))
-    history = fused.learn(60, driver="fused")
-    assert same_history(history, python.learn(60, driver="python"))
-    assert knowledge(fused) == knowledge(python)
-    parts = zooming.MetricQ(env, graph, seed=3, **options)
-    assert same_history(parts.learn(25) + parts.learn(35), history)
-    assert fused.n_balls <= options.get("max_balls", math.inf)
-
-
-@pytest.mark.plain
 @pytest.mark.parametrize("lazy", [False, True])
 def test_save_load_continue_equals_never_having_stopped(lazy, tmp_path):
     env, graph, _ = city()
@@ -451,23 +427,14 @@ def test_wrong_options_are_refused(options, explanation):
         zooming.MetricQ(finite_env(9, 7), **{"metric": PRODUCTS["max"], "horizon": 2, **options})
 
 
-def test_too_many_pairs_are_refused_before_they_take_memory(monkeypatch):
+def test_too_many_points_are_refused_before_they_take_memory(monkeypatch):
+    monkeypatch.setattr("zooming.metrics.norms.norms", lambda *given: pytest.fail("computed"))
+    for n, explanation in ((8000, "320,000,000 entries"), (9000, "more than 8,000 points")):
+        with pytest.raises(ConfigurationError, match=explanation):
+            zooming.MetricQ(gym.make("zooming/Oil-v0"), metrics.L1(n))
     monkeypatch.setattr("zooming.metrics.space.MOST_PAIRS", 100)
     with pytest.raises(ConfigurationError, match=r"make 126 entries .*; at most 100"):
         zooming.MetricQ(finite_env(9, 7), PRODUCTS["max"], horizon=2)
-
-
-def test_too_fine_a_net_is_refused_before_any_distance_is_computed(monkeypatch):
-    monkeypatch.setattr(
-        "zooming.metrics.norms.norms",
-        lambda *arguments: pytest.fail("distances were computed"),
-    )
-    for n, explanation in (
-        (8000, "320,000,000 entries"),
-        (9000, "more than 8,000 points"),
-    ):
-        with pytest.raises(ConfigurationError, match=explanation):
-            zooming.MetricQ(gym.make("zooming/Oil-v0"), metrics.L1(n))
 
 
 def test_a_norm_of_a_box_of_integers_has_all_its_values_as_points():
@@ -528,18 +495,6 @@ def test_partition_says_what_there_is_instead():
     assert len(agent.balls(1)) == 1
     assert "MetricQ" in repr(agent)
     assert "Product" in agent._repr_html_()
-
-
-@pytest.mark.plain
-def test_a_full_table_grows_when_a_ball_is_added():
-    table = zooming.MetricQ(gym.make("zooming/Oil-v0", horizon=3), metrics.LInf(9), seed=0).table
-    room, before = len(table.rows) - table.rows_in_use, table.rows_in_use
-    for k in range(room + 1):
-        table.add(0, k % 9, k // 9)
-    assert table.rows_in_use == before + room + 1 <= len(table.rows)
-    added = table.rows[before : table.rows_in_use]
-    assert added["state"].tolist() == [k % 9 for k in range(room + 1)]
-    assert (added["parent"] == 0).all()
 
 
 # --- pairs that are no product, and packings ------------------------------------------------------
@@ -653,7 +608,7 @@ def test_a_product_given_by_its_pairs_is_the_same_agent(options):
 @pytest.mark.parametrize("options", [
     {},
     {"lazy": True},
-    {"oracle": metrics.Packing()},
+    {"oracle": metrics.Packing(), "max_balls": 40},
     {"action": "uniform"},
 ])  # fmt: skip
 def test_both_drivers_and_files_agree_on_pairs(options, tmp_path):
