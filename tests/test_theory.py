@@ -114,6 +114,23 @@ def test_finitely_many_radii_show_too_small_a_dimension_unless_the_limit_is_give
     assert finite < theory.covering_dimension(covering, c=1.0, d_max=0.75, limit=1) == 1
 
 
+def test_theorem_the_doubling_dimension_counts_axes_and_bounds_the_covering():
+    places = np.array(list(product(range(9), range(9))), float)
+    apart = np.abs(places[:, None] - places[None, :]).max(axis=2)
+    dimension = theory.doubling_dimension(apart)
+    assert 2**dimension == pytest.approx(9)  # the points within 1 of a point, each at distance 1
+    assert theory.doubling_dimension(1 - np.eye(8)) == 3  # any two are at distance 1
+    assert theory.doubling_dimension([[0.0]]) == 0
+    for i in range(1, 4):  # a greedy net of radius d_max 2^-i
+        left, n_balls = np.ones(81, bool), 0
+        while left.any():
+            left &= apart[int(np.argmax(left))] > 8 * 0.5**i
+            n_balls += 1
+        assert n_balls <= 2 ** (dimension * i) * (1 + 1e-9)
+    with pytest.raises(ConfigurationError, match="square matrix"):
+        theory.doubling_dimension([1.0, 2.0])
+
+
 # The learning rate
 
 

@@ -43,7 +43,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from zooming.errors import ConfigurationError
 
@@ -151,6 +151,36 @@ def covering_dimension(
         else:
             high = min(high, -excess / math.log(radius))
     return low if low <= high + 1e-9 else math.inf
+
+
+def doubling_dimension(distances: ArrayLike) -> float:
+    """Return log2 of the most balls of radius r / 2 that one ball of radius r needs.
+
+    The space is finite and given by its distance matrix. The radii are d_max 2^-i. Each ball is
+    covered greedily, so the result is an upper bound. By halving i times, 2^(d i) balls of radius
+    d_max 2^-i cover the space: the covering dimension is no larger. [SBY19 sec. 2.2]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> line = np.arange(65.0)
+    >>> 2 ** doubling_dimension(np.abs(line[:, None] - line[None, :]))  # 3 points within 1
+    3.0
+    """
+    found = np.asarray(distances, float)
+    if found.ndim != 2 or found.shape[0] != found.shape[1] or not np.isfinite(found).all():
+        raise ConfigurationError("give the distances as a square matrix of finite numbers")
+    radius, most = float(found.max(initial=0.0)), 1
+    while radius > 0 and (found[found > 0] <= radius).any():
+        near = found <= radius / 2
+        for ball in found <= radius:
+            left, n_balls = ball.copy(), 0
+            while left.any():
+                left &= ~near[int((near & left).sum(axis=1).argmax())]
+                n_balls += 1
+            most = max(most, n_balls)
+        radius /= 2
+    return math.log2(most)
 
 
 # --- learning rates, bonuses, and the Lipschitz constant of Q* ------------------------------------
