@@ -116,15 +116,6 @@ def test_what_is_no_point_or_no_reward_is_refused(kind):
         assert_refused(agent, call, "reward", error=zooming.ZoomingError)
 
 
-@pytest.mark.parametrize("kind", LEARNERS)
-def test_the_wrong_shape_is_told_with_the_right_one(kind):
-    agent = taught(kind)
-    refused = partial(assert_refused, agent, error=zooming.ConfigurationError)
-    refused(partial(agent.act, 0, [0.1] * 3), "observation", "(3,)", "(2,)")
-    refused(partial(agent.predict, np.zeros((4, 3))), "(4, 3)", "(2,), or a batch")
-    refused(partial(agent.update, 0, GOOD, [0.1], 0.5, GOOD), "action", "(1,)")
-
-
 # --- what looks odd but is a point ----------------------------------------------------------------
 
 
@@ -200,7 +191,8 @@ def assert_form_is_no_matter(kind, dims, form):
         assert again.tobytes() == action.tobytes()
         assert (again.dtype, again.shape) == (action.dtype, action.shape)
         plain.update(i % 2, np.array(state), np.array(after), 0.5, np.array(after))
-        odd.update(i % 2, form(state), form(after), np.float32(0.5), form(after), np.bool_(False))
+        half = (0.5, np.float32(0.5), np.array(0.5), np.longdouble(0.5))[i % 4]
+        odd.update(i % 2, form(state), form(after), half, form(after), np.bool_(False))
         assert (
             odd.predict(form(state), 0)[0].tobytes()
             == plain.predict(np.array(state), 0)[0].tobytes()
@@ -214,15 +206,6 @@ def assert_form_is_no_matter(kind, dims, form):
 def test_points_come_in_any_form(kind, dims):
     for form in (FORMS if dims == 2 else SINGLE_FORMS).values():
         assert_form_is_no_matter(kind, dims, form)
-
-
-@EVERY_AGENT
-def test_a_reward_of_one_is_one_in_any_form(kind):
-    for one in (1, True, np.float32(1), np.int8(1), np.array(1.0)):
-        plain, odd = taught(kind, 4), taught(kind, 4)
-        plain.update(1, GOOD, GOOD, 1.0, GOOD, True)
-        odd.update(1, GOOD, GOOD, one, GOOD, 1)
-        assert knowledge(odd) == knowledge(plain)
 
 
 # --- from inside learn ----------------------------------------------------------------------------
@@ -499,9 +482,3 @@ def test_an_agent_of_ones_own_may_keep_options_to_itself_and_has_its_misspelled_
     message = "Mine has no option 'sed'; did you mean 'seed'"
     with pytest.raises(zooming.ConfigurationError, match=message):
         Mine(env, mine=3, sed=1)
-
-
-def test_predict_names_the_option_for_the_step():
-    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-    with pytest.raises(TypeError, match="predict has no option 'step': give state="):
-        agent.predict([0.5], step=2)

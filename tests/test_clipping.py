@@ -177,22 +177,6 @@ def test_an_agent_of_your_own_that_checks_its_transitions_clips_and_counts():
     assert agent.seen <= 20 * 0.25
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["AdaptiveQ", "Median"])
-def test_agents_that_clip_keep_every_promise(kind):
-    def make(env, seed):
-        return CLIPPING[kind](env, reward_range=RANGE, rewards="clip", seed=seed)
-
-    checked = zooming.check_agent(make, ambulance)
-    assert any("raises ValueError and changes nothing" in promise for promise in checked.kept)
-
-
-def test_what_is_neither_refuse_nor_clip_is_refused():
-    message = "rewards='cut': choose one of 'refuse', 'clip'"
-    with pytest.raises(zooming.ConfigurationError, match=message):
-        zooming.Random(ambulance(), rewards="cut")
-
-
 def test_a_study_takes_it_as_a_setting_and_reports_the_count(tmp_path, capsys):
     from zooming.lab.report.collect import collect
     from zooming.lab.study.problems import Problem

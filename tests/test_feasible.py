@@ -118,16 +118,6 @@ def test_masks_and_bounds_together_leave_what_both_allow(kind, data, seed):
             agent.update(0, [0.5], action, 0.5, [0.5], next_info={"action_mask": mask})
 
 
-@pytest.mark.plain
-def test_a_mask_that_bounds_leave_nothing_of_is_refused():
-    agent = zooming.AdaptiveQ(
-        Boxes(UNIT, Discrete(10)), horizon=1, ordered=True, bounds={"action": (2, 5)}, seed=0
-    )
-    message = r"no value of action is feasible; .* at least one action from 2 to 5"
-    with pytest.raises(zooming.TransitionError, match=message):
-        agent.act(0, [0.5], info={"action_mask": np.arange(10) > 5})
-
-
 class Always(zooming.Agent):
     """An agent of one's own, whose policy is one flat action."""
 

@@ -163,11 +163,6 @@ def test_no_source_file_opens_for_writing_without_asking():
                 assert any(call in line for call in asking), f"{file.name}: {line.strip()}"
 
 
-def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="absent does not exist"):
-        files.write_atomically(tmp_path / "absent" / "file", b"")
-
-
 def test_a_file_has_the_permissions_of_any_new_file(tmp_path):
     for name in ("before", "after"):
         (tmp_path / f"plain {name}").write_bytes(b"")
@@ -195,19 +190,6 @@ def test_a_write_leaves_no_file_open(tmp_path):
     for content in (b"one", b"two"):
         files.write_atomically(tmp_path / "file", content)
     assert len(os.listdir("/dev/fd")) <= before
-
-
-def test_an_interrupt_just_after_the_rename_stays_an_interrupt(tmp_path, monkeypatch):
-    rename = os.replace
-
-    def interrupt(source, target):
-        rename(source, target)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "replace", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        files.write_atomically(tmp_path / "file", b"new")
-    assert (tmp_path / "file").read_bytes() == b"new"
 
 
 # --- the container --------------------------------------------------------------------------------
@@ -267,13 +249,6 @@ def test_arrays_that_do_not_fit_their_bytes_are_refused(tmp_path, shape, n_bytes
     (tmp_path / "file").write_bytes(container({"a": ["<f8", shape]}, bytes(n_bytes)))
     with pytest.raises(zooming.CheckpointError, match=match):
         files.read_container(tmp_path / "file")
-
-
-def test_arrays_from_a_file_can_be_written_to(tmp_path):
-    files.write_container(tmp_path / "file", {}, {"a": np.arange(3)[::-1]})
-    array = files.read_container(tmp_path / "file")[1]["a"]
-    array += 1
-    assert array.tolist() == [3, 2, 1]
 
 
 # --- damage ---------------------------------------------------------------------------------------

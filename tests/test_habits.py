@@ -48,6 +48,8 @@ def test_learn_counts_episodes_and_says_so():
     message = r"learn has no option 'log_interval': .* `every`"
     with pytest.raises(zooming.ConfigurationError, match=message):
         agent.learn(5, log_interval=4)
+    with pytest.raises(TypeError, match="predict has no option 'step': give state="):
+        agent.predict([0.5], step=2)
     assert agent.n_episodes == 0
 
 

@@ -284,11 +284,7 @@ class Trial:
         ]
 
     def require_action(self, action: Any, call: str, *arguments: Any) -> None:
-        """Raise Broken unless `action` is in the action space.
-
-        `call.format(*arguments)` describes the call that returned it. The text is made only on
-        failure, because it would take a fifth of the time.
-        """
+        """Raise Broken unless `action`, from `call.format(*arguments)`, is in the action space."""
         space = self.env.action_space
         form, expected = _form(action), _form(space.sample())
         if form != expected:

@@ -108,12 +108,7 @@ def _is_policy(value: Any) -> bool:
 
 
 def option_names(make: Callable[..., Any]) -> list[str]:
-    """Return the option names of a function or class, and of the class it passes options to.
-
-    >>> from zooming import Median
-    >>> option_names(Median)[:3]
-    ['env', 'reward_range', 'horizon']
-    """
+    """Return the option names of a function or class, and of the class it passes options to."""
     return _options(make)[0]
 
 

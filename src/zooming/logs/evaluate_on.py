@@ -294,9 +294,10 @@ def read_episodes(
         raise ConfigurationError(
             f"{source.name} has {n_before} whole episodes without faults; give at least 2"
         )
-    at, steps, states, actions, rewards, after, is_terminated, chances = (
+    columns: list[Any] = [
         None if column[0] is None else np.concatenate(column) for column in zip(*parts, strict=True)
-    )
+    ]
+    at, steps, states, actions, rewards, after, is_terminated, chances = columns
 
     def spread(values: Any) -> Any:
         """Arrange rows as an array over episodes and steps."""
@@ -305,10 +306,9 @@ def read_episodes(
         return found
 
     return Trajectories(
-        *map(spread, (states, actions, rewards, after, np.ones(n_rows, bool))),
-        spread(is_terminated | (steps == problem.horizon - 1)),
-        None if chances is None else spread(chances),
-        n_dropped, checker.n_rows - n_rows,
+        spread(states), spread(actions), spread(rewards), spread(after),
+        spread(np.ones(n_rows, bool)), spread(is_terminated | (steps == problem.horizon - 1)),
+        None if chances is None else spread(chances), n_dropped, checker.n_rows - n_rows,
     )  # fmt: skip
 
 

@@ -70,7 +70,9 @@ class Trajectories:
 
     def part(self, rows: Indices) -> Trajectories:
         """Return the episodes with these indices."""
-        arrays = {k: v[rows] for k, v in vars(self).items() if isinstance(v, np.ndarray)}
+        arrays: dict[str, Any] = {
+            name: part[rows] for name, part in vars(self).items() if isinstance(part, np.ndarray)
+        }
         return replace(self, **arrays)
 
 
@@ -299,8 +301,10 @@ class FittedModel:
             equal.append(np.take_along_axis(is_same & is_other, nearest, 1))
         whole = is_integer & (deviation > 1e-9)
         half_steps = 0.5 / self.axes.table[whole, WIDTH] / scale[whole]
-        parts = [np.concatenate(part) for part in (at, away, supported, equal)]
-        return Neighbors(*parts, float(half_steps.min()) if whole.any() else 0.0)
+        return Neighbors(
+            np.concatenate(at), np.concatenate(away), np.concatenate(supported),
+            np.concatenate(equal), float(half_steps.min()) if whole.any() else 0.0,
+        )  # fmt: skip
 
     # --- values -------------------------------------------------------------------------------
 

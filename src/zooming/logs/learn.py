@@ -314,8 +314,8 @@ class Checker(RowChecks):
 
     def _hints(self, source: Source) -> Iterator[str]:
         """Yield sentences on the usual ways to correct the faults."""
-        if "missing" in self.faults and source.texts:
-            for name, text in source.texts.items():
+        if "missing" in self.faults and source.columns.texts:
+            for name, text in source.columns.texts.items():
                 yield f"The column {name!r} holds text, first {text.value!r} in row {text.row}."
             yield "Map categories to the whole numbers 0, 1, ..., n - 1."
         if "order" in self.faults:

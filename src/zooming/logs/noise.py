@@ -170,7 +170,7 @@ class _Checks(RowChecks):
         if self.faults and bad == "refuse":
             texts = "".join(
                 f" The column {name!r} holds text, first {text.value!r} in row {text.row}."
-                for name, text in source.texts.items()
+                for name, text in source.columns.texts.items()
             )
             raise TransitionError(
                 f"{source.name} has faults, and nothing was read: {self.listed()}. Rows count from "

@@ -27,14 +27,10 @@ BOOLEANS = {"true": 1.0, "false": 0.0}
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows of a log, from row `first` (counted from 0) on.
+    """Some rows of a log by content. NaN is a missing value, and None a missing column."""
 
-    `columns` has the values by content, as [n] or [n, n_axes]. NaN is a missing value, and None is
-    a missing column.
-    """
-
-    first: int
-    columns: dict[str, Any]
+    first: int  # number of the first row, from 0
+    columns: dict[str, Any]  # arrays [n] or [n, n_axes]
 
     def __getitem__(self, content: str) -> Any:
         return self.columns[content]
@@ -64,15 +60,11 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a log by content: one name, a tuple of them for axes, or None.
-
-    `labels` are the contents that are read as they are. The others are numbers. `texts` has the
-    first text found in each column of numbers, as far as the log was read.
-    """
+    """The columns of a log by content: one name, a tuple of them for axes, or None."""
 
     names: dict[str, Any]
-    labels: tuple[str, ...] = ("episode",)
-    texts: dict[str, Text] = field(default_factory=dict)
+    labels: tuple[str, ...] = ("episode",)  # contents that are read as they are, not as numbers
+    texts: dict[str, Text] = field(default_factory=dict)  # first text in a column of numbers so far
 
     @property
     def used(self) -> list[str]:
@@ -109,11 +101,6 @@ class Source:
     name: str
     columns: Columns
     pieces: Callable[[], Iterator[Rows]]
-
-    @property
-    def texts(self) -> dict[str, Text]:
-        """The first text in each column of numbers, as far as the log was read."""
-        return self.columns.texts
 
     def episodes(self, longest: float) -> Iterator[Rows]:
         """Yield the rows in pieces that end at the end of an episode.
@@ -152,10 +139,7 @@ def open_log(log: Any, axes: Any, options: dict[str, Any]) -> Source:
 
 
 def open_columns(log: Any, choose: Callable[[list[str]], Columns]) -> Source:
-    """Return a frame or a file as a source of rows.
-
-    `choose(names)` returns the columns to read.
-    """
+    """Return a frame or a file as a source of rows. `choose(names)` returns the columns to read."""
     if _library_of(log) is not None:
         columns = _columns(_names_of_columns(log), choose)
         return Source("the log", columns, lambda: _slices(log, columns))
@@ -283,8 +267,7 @@ def choose_columns(
 ) -> Columns:
     """Return the columns of a log, by the names given or by the default names.
 
-    A column of propensities is read only if it is named. Raise ConfigurationError if a column is
-    missing or does not fit the axes.
+    Raise ConfigurationError if a column is missing or does not fit the axes.
     """
     check_separator(there)
     state_axes, action_axes = axes.names[: axes.n_state], axes.names[axes.n_state :]

@@ -118,7 +118,7 @@ class Leaf:
         """Return the space as JSON values."""
         space, kind = self.space, type(self.space).__name__
         if isinstance(space, gym.spaces.MultiBinary):
-            n = space.n
+            n: Any = space.n
             is_number = isinstance(n, (int, np.integer))
             return {"kind": kind, "n": int(n) if is_number else [int(size) for size in n]}
         if isinstance(space, gym.spaces.Box):
@@ -201,8 +201,9 @@ def build_tree(space: gym.Space[Any], name: str, where: str, first: int = 0) -> 
     Raise SpaceError if a space is not supported.
     """
     if isinstance(space, (gym.spaces.Tuple, gym.spaces.Dict)):
+        all_parts: Any = space.spaces
         is_dict = isinstance(space, gym.spaces.Dict)
-        items: Any = space.spaces.items() if is_dict else enumerate(space.spaces)
+        items = all_parts.items() if is_dict else enumerate(all_parts)
         parts: dict[Any, Node] = {}
         before = first
         for key, part in items:

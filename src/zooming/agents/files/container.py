@@ -43,14 +43,8 @@ WRONG_CONTENT = (
 def writable_path(path: str | os.PathLike[str]) -> Path:
     """Return the file to write for `path`: the path itself, or the target of a symbolic link.
 
-    All writers of the package call this first.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder does not exist.
-    OSError
-        If the path, or the target of the link, exists and is not a regular file.
+    All writers of the package call this first. Raise FileNotFoundError if the folder does not
+    exist, and OSError if something that is not a regular file is there.
     """
     given = Path(path)
     target = Path(os.path.realpath(given)) if given.is_symlink() else given
@@ -156,8 +150,8 @@ def unpack_container(content: bytes, path: Any) -> tuple[dict[str, Any], dict[st
             size = math.prod(shape) * dtype.itemsize
             if offset + size > len(body):
                 raise ValueError(f"array {name} is longer than the file")
-            content = bytearray(body[offset : offset + size])
-            arrays[name] = np.frombuffer(content, dtype).reshape(shape)
+            part = bytearray(body[offset : offset + size])  # which NumPy can write to
+            arrays[name] = np.frombuffer(part, dtype).reshape(shape)
             offset += size
         if offset != len(body):
             raise ValueError(f"{len(body) - offset} bytes too many")

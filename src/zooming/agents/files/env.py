@@ -82,10 +82,10 @@ def compare_env(path: Any, stored: Agent, env: Any) -> None:
         stored.axes.describe(), given.describe(), strict=True
     ):
         if (low, high, kind) != (given_low, given_high, given_kind):
-            was, now = ("", "") if kind == given_kind else (f" {kind}", f" {given_kind}")
+            kinds = ("", "") if kind == given_kind else (f" {kind}", f" {given_kind}")
             raise CheckpointError(
-                f"{path}: axis {name} was{was} [{low}, {high}] when the agent learned, "
-                f"but is{now} [{given_low}, {given_high}] in the given environment"
+                f"{path}: axis {name} was{kinds[0]} [{low}, {high}] when the agent learned, "
+                f"but is{kinds[1]} [{given_low}, {given_high}] in the given environment"
             )
 
 

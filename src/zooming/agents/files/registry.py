@@ -9,8 +9,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from zooming.methods import AGENTS as HOMES
+from zooming.methods import AGENTS
 
+HOMES = AGENTS  # class name: module
 _DEFINED: dict[str, type[Any]] = {}
 
 
