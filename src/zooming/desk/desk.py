@@ -766,7 +766,7 @@ class Desk:
                 [now - wait],
             )
             if rows:
-                self._write(lambda: [self._expire(row[0]) for row in rows])
+                self._write(lambda: self._expire([row[0] for row in rows]))
         if age is not None and self._leader is not None and self._leader.open:
             rows = self.storage.read(
                 "SELECT number FROM episodes WHERE number >= ? AND at < ? ORDER BY number",
@@ -774,35 +774,35 @@ class Desk:
             )
             old = [row[0] for row in rows if row[0] in self._leader.open]
             if old:
-                self._write(lambda: [self._close_episode(number) for number in old])
+                self._write(lambda: self._close_episodes(old))
 
-    def _expire(self, id: int) -> None:
+    def _expire(self, ids: list[int]) -> None:
         run, default = self.storage.run, self.settings["default_reward"]
-        row = self._rows("id = ?", id)[0]
-        if row.state != OPEN:
-            return
         data = "SELECT data FROM events WHERE decision = ? AND kind = 'part' ORDER BY seq"
-        parts = [json.loads(part[0]) for part in run(data, [id])]
-        following = self._rows(
-            "episode = ? AND step = ? AND state <> ? ORDER BY id DESC LIMIT 1",
-            row.episode, row.step + 1, CANCELLED,
-        )  # fmt: skip
-        run("UPDATE decisions SET state = ? WHERE id = ?", [EXPIRED, id])
-        if parts:
-            told = {**parts[-1], "reward": sum(part["reward"] for part in parts)}
-            self._log("tell", row.episode, id, told)
-        elif default is not None and following:
-            after = json.loads(following[0].observation)
-            told = {"reward": default, "next": after, "terminated": False}
-            self._log("tell", row.episode, id, told)
-        else:
-            self._log("missing", row.episode, id, {})
+        for id in ids:
+            row = self._rows("id = ?", id)[0]
+            if row.state != OPEN:
+                continue
+            kind, told = "missing", {}
+            parts = [json.loads(part[0]) for part in run(data, [id])]
+            following = self._rows(
+                "episode = ? AND step = ? AND state <> ? ORDER BY id DESC LIMIT 1",
+                row.episode, row.step + 1, CANCELLED,
+            )  # fmt: skip
+            if parts:
+                kind, told = "tell", {**parts[-1], "reward": sum(one["reward"] for one in parts)}
+            elif default is not None and following:
+                after = json.loads(following[0].observation)
+                kind, told = "tell", {"reward": default, "next": after, "terminated": False}
+            run("UPDATE decisions SET state = ? WHERE id = ?", [EXPIRED, id])
+            self._log(kind, row.episode, id, told)
 
-    def _close_episode(self, number: int) -> None:
-        run = self.storage.run
-        run("UPDATE episodes SET is_over = 1 WHERE number = ?", [number])
-        run("UPDATE decisions SET state = 'expired' WHERE episode = ? AND state = 'open'", [number])
-        self._log("close", number, None, {})
+    def _close_episodes(self, numbers: list[int]) -> None:
+        run, expire = self.storage.run, "UPDATE decisions SET state = ? WHERE episode = ?"
+        for number in numbers:
+            run("UPDATE episodes SET is_over = 1 WHERE number = ?", [number])
+            run(f"{expire} AND state = ?", [EXPIRED, number, OPEN])
+            self._log("close", number, None, {})
 
     def wait(self, timeout: float = 60.0) -> bool:
         """Wait until everything told so far is learned and published. Return whether it is."""

@@ -35,18 +35,9 @@ class OpenEpisode(NamedTuple):
 
 
 class Learner:
-    """An agent, and how many events of a desk's log it has learned.
+    """An agent after the events of a desk's log up to number `seq`.
 
-    Parameters
-    ----------
-    storage : Storage
-        The database.
-    agent : Agent
-        The agent after the events up to `seq`.
-    seq : int
-        The number of the last event that was learned.
-    opened : dict
-        {number: values of an `OpenEpisode`}, the episodes that were open then.
+    `opened` is {number: values of an `OpenEpisode`}, the episodes that were open then.
     """
 
     def __init__(self, storage: Storage, agent: Agent, seq: int, opened: dict[str, Any]) -> None:

@@ -357,10 +357,8 @@ class Agent(ABC):
 
         Parameters
         ----------
-        steps : array of int
-            Step of each observation, from 0.
-        observations : Any
-            A batch of observations.
+        steps, observations
+            A batch of observations, and the step of each, from 0.
         info : dict or sequence of dicts, optional
             One dict per observation, see `predict`.
 
@@ -381,8 +379,7 @@ class Agent(ABC):
         given, states, is_batch = self.problem.check_steps(observations, steps)
         infos = split_info(info, len(states), is_batch)
         allowed = [
-            None if one is None else self._feasible(step, one)
-            for step, one in zip(given.tolist(), infos, strict=True)
+            self._feasible(step, one) for step, one in zip(given.tolist(), infos, strict=True)
         ]
         actions = self.explore_many(given, states, allowed)
         return self.axes.shaped_action(actions if is_batch else actions[0])
@@ -431,10 +428,8 @@ class Agent(ABC):
 
         Parameters
         ----------
-        step : int
-            Step of the episode, from 0.
-        observation : Any
-            The observation of the environment.
+        step, observation
+            Step of the episode, from 0, and the observation of the environment.
         info : dict, optional
             Info of the observation. `action_mask`, `action_low` and `action_high` in it
             restrict the action, see `zooming.spaces.masks`.
@@ -458,10 +453,8 @@ class Agent(ABC):
         ----------
         step, observation, action
             Step of the episode, from 0, the observation, and the action that was played.
-        reward : float
-            The reward of the step.
-        next_observation : Any
-            The observation after the step.
+        reward, next_observation
+            The reward of the step, and the observation after it.
         terminated : bool, default False
             Whether the environment ended the episode. The value of the next observation is then 0.
         next_info : dict, optional
@@ -725,8 +718,8 @@ class Agent(ABC):
         """Return the flat state in which every episode begins, or None if that is not known."""
         compiled = None if self.env is None else find_compiled(self.env)
         if compiled is not None and compiled.start_kind == FIXED:
-            states, _ = self.axes.flat_states(compiled.observations(compiled.start_law.states))
-            return states[0]
+            states = compiled.observations(compiled.start_law.states)
+            return np.asarray(self.axes.flat_states(states)[0][0])
         if compiled is not None:
             return None
         state, n_seen = self.run.seen_start or (None, 0)
@@ -754,17 +747,8 @@ class Agent(ABC):
     def greedy(self, step: int, state: Floats) -> Any:
         """Return the flat action of the learned policy, without learning and without random draws.
 
-        Parameters
-        ----------
-        step : int
-            Step of the episode, from 0.
-        state : array
-            A vector from `checked_state`.
-
-        Returns
-        -------
-        array
-            The action in the form that `checked_transition` returns, between `axes.action_ends`.
+        `state` is a vector from `checked_state`. The action has the form that `checked_transition`
+        returns, between `axes.action_ends`.
         """
         if type(self)._greedy is Agent._greedy:
             raise NotImplementedError(
@@ -851,10 +835,9 @@ class Agent(ABC):
 
     @property
     def n_balls(self) -> int:
-        """Number of active balls, summed over all steps; `counted` names them.
+        """Number of active balls, summed over all steps; of a `Planner`, cells of its grid.
 
-        A `Planner` counts the cells of its grid. A portfolio, such as `Auto`, counts those of the
-        agent that played last.
+        A portfolio, such as `Auto`, counts those of the agent that played last.
         """
         return 0
 
@@ -1001,17 +984,13 @@ class Delegate(Agent):
         return self.recommended._greedy(steps, states, deterministic, allowed)
 
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
-        """Return V(x) of the recommended agent."""
         return self.recommended.value(step, observation, info=info)
 
     def q_value(self, step: int, observation: Any, action: Any) -> float:
-        """Return Q of the recommended agent."""
         return self.recommended.q_value(step, observation, action)
 
     def visits(self, step: int, observation: Any, action: Any) -> int:
-        """Return the visits of the recommended agent's ball or cell."""
         return self.recommended.visits(step, observation, action)
 
     def partition(self, step: int) -> Partition:
-        """Return the balls or cells of the recommended agent."""
         return self.recommended.partition(step)

@@ -40,16 +40,8 @@ REWARDS = ("refuse", "clip")  # choices for a reward outside the range
 class LearningProblem:
     """The problem that an agent learns: axes, horizon and reward range, with checks of all inputs.
 
-    It does not change while the agent learns.
-
-    Parameters
-    ----------
-    env : gymnasium.Env
-        The environment.
-    agent_name : str
-        Name of the agent's class, for error messages.
-    horizon, reward_range, rewards, bounds, ordered, squash, weights, names
-        See `Agent`.
+    It does not change while the agent learns. `agent_name` is for error messages; the options are
+    those of `Agent`, and `axes` those of `Axes`.
     """
 
     def __init__(
@@ -60,24 +52,14 @@ class LearningProblem:
         horizon: int | None = None,
         reward_range: tuple[float, float] | None = None,
         rewards: str = "refuse",
-        bounds: Mapping[str, Any] | None = None,
-        ordered: bool | Iterable[str] = False,
-        squash: bool | float | Mapping[str, float] = False,
-        weights: Mapping[str, float] | Iterable[float] | None = None,
         names: Mapping[str, str] | Iterable[str] | None = None,
+        **axes: Any,
     ) -> None:
         check_env(env)
         self.agent_name, self.env_name = agent_name, name_of(env)
         self.is_part = False  # whether the agent is a part of `Auto`, which has no option `rewards`
-        self.axes = Axes(
-            env.observation_space,
-            env.action_space,
-            bounds=bounds,
-            ordered=ordered,
-            squash=squash,
-            weights=weights,
-            names=stated_names(env) if names is None else names,
-        )
+        names = stated_names(env) if names is None else names
+        self.axes = Axes(env.observation_space, env.action_space, names=names, **axes)
         self.horizon = horizon_of(env, horizon)
         self.reward_range: tuple[float, float] = (
             (stated_range(env) or UNIT) if reward_range is None else check_range(reward_range)
@@ -143,10 +125,7 @@ class LearningProblem:
     def check_transition(
         self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
     ) -> tuple[Floats, Floats, float, Floats]:
-        """Return (state, action, reward, next state), validated and flat.
-
-        The reward is clipped if the agent clips.
-        """
+        """Return (state, action, reward, next state), validated, flat, and clipped if asked for."""
         step = self.check_step(step)
         reward = self.check_reward(step, reward)
         state = self.check_point(step, self.flat_state(step, observation), 0)
@@ -155,10 +134,7 @@ class LearningProblem:
         return state, played, reward, self.check_point(step, after, 0, "next ")
 
     def check_point(self, step: int, point: Floats, first_axis: int, what: str = "") -> Floats:
-        """Return a flat point with rounding errors clipped.
-
-        Raise TransitionError if the point is outside the space.
-        """
+        """Return a flat point with rounding errors clipped. Raise TransitionError if outside."""
         axes = slice(first_axis, first_axis + len(point))
         point, i = clip_rounding(point, self.axes.table[axes, LOW], self.axes.ends[axes])
         if i is not None:
@@ -221,17 +197,12 @@ class LearningProblem:
         fix = self.reward_fix if np.isfinite(reward) else "check the environment"
         fault = f"outside the reward range [{low}, {high}]"
         if (low, high) == ANY_REWARD:
-            is_large = np.isfinite(reward)
-            fault = (
-                f"too large: at most {high:g} is supported" if is_large else "not a finite number"
-            )
+            fault = f"too large: at most {high:g} is supported"
+            fault = fault if np.isfinite(reward) else "not a finite number"
         return TransitionError(f"{self.env_name}, step {step}: reward {reward} is {fault}; {fix}")
 
     def bad_coordinate(self, step: int, axis: int, value: float, what: str = "") -> TransitionError:
-        """Return the error for a value outside its axis.
-
-        `what` is text before the name of the axis, such as "next ".
-        """
+        """Return the error for a value outside its axis; `what` is "next " for a next state."""
         name, low, high = self.axes.names[axis], self.axes[axis].low, self.axes[axis].high
         fault, fix = f"outside [{low}, {high}]", "the environment's space, or clip the value"
         if self.axes[axis].squash and not np.isfinite(value):  # a squashed axis has no bounds
@@ -251,27 +222,24 @@ class LearningProblem:
         next_state: Floats | None = None,
     ) -> TransitionError:
         """Return the error for coordinate i of the flat vector (state, action, next state)."""
-        axes, n_state = self.axes, self.axes.n_state
-        if i < n_state:
-            return self.bad_coordinate(step, i, float(axes.from_unit_cube(state, 0)[i]))
-        if i < len(axes):
-            assert action is not None
-            value = axes.from_unit_cube(action, n_state)[i - n_state]
-            return self.bad_coordinate(step, i, float(value))
-        assert next_state is not None
-        i -= len(axes)
-        return self.bad_coordinate(step, i, float(axes.from_unit_cube(next_state, 0)[i]), "next ")
+        axes, n_state, what = self.axes, self.axes.n_state, ""
+        first, point = (0, state) if i < n_state else (n_state, action)
+        if i >= len(axes):
+            i, first, point, what = i - len(axes), 0, next_state, "next "
+        assert point is not None
+        return self.bad_coordinate(
+            step, i, float(axes.from_unit_cube(point, first)[i - first]), what
+        )
 
 
 def _as_steps(state: Any, n_states: int) -> NDArray[np.int64]:
     """Return one step for each of `n_states` observations; None means step 0."""
-    wrong = ConfigurationError(f"state must hold one integer step per environment, got {state!r}")
     try:
         steps = np.zeros(n_states, np.int64) if state is None else np.array(state).reshape(-1)
-    except ValueError as error:
-        raise wrong from error
+    except ValueError:
+        steps = np.empty(0)  # of no integers
     if not np.issubdtype(steps.dtype, np.integer):
-        raise wrong
+        raise ConfigurationError(f"state must hold one integer step per environment, got {state!r}")
     if len(steps) != n_states:
         raise ConfigurationError(
             f"state has {len(steps)} entries for {n_states} observations; give one step "
@@ -297,9 +265,7 @@ def check_env(env: Any) -> None:
         raise ConfigurationError(
             f"{env!r} is not an environment; give an instance, for example {example}"
         )
-    if isinstance(env, gym.vector.VectorEnv) or hasattr(
-        env, "num_envs"
-    ):  # Gymnasium's or Stable-Baselines3's
+    if hasattr(env, "num_envs"):  # Gymnasium's or Stable-Baselines3's vector environment
         raise ConfigurationError(
             f"{type(env).__name__} is a vector environment of "
             f"{getattr(env, 'num_envs', 'several')}; make the agent with one environment, "
