@@ -29,11 +29,11 @@ from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, a
 class Settings(problem.Settings):
     """Numbers of the problem; see `Allocation`."""
 
-    budget: float = amount(100.0, "the budget", 1e-6)
-    needs: Sequence[float] = problem.number_list((10.0, 20.0, 40.0))
-    chances: Sequence[float] = problem.number_list((0.5, 0.3, 0.2))
+    budget: float = amount(100.0, "the budget; of all rounds together", 1e-6)
+    needs: Sequence[float] = problem.number_list((10.0, 20.0, 40.0), "possible needs of a round")
+    chances: Sequence[float] = problem.number_list((0.5, 0.3, 0.2), "their probabilities")
     value: float = amount(1.0, "the value of a unit of served need", 1e-6)
-    horizon: int = count(8)
+    horizon: int = count(8, "rounds of an episode")
 
     def check(self) -> None:
         problem.require(
@@ -66,19 +66,6 @@ def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: A
 
 class Allocation(GalleryEnv):
     """The environment `zooming/Allocation-v0`: divide a budget among needs that come one by one.
-
-    Parameters
-    ----------
-    budget : float, default 100.0
-        Total amount to give in all rounds together.
-    needs, chances : sequence, default (10, 20, 40), (0.5, 0.3, 0.2)
-        Possible needs of a round and their probabilities.
-    value : float, default 1.0
-        Value of a unit of need that is served in full.
-    horizon : int, default 8
-        Rounds of an episode.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------

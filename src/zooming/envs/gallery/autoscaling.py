@@ -36,7 +36,9 @@ DAY = (
 class Settings(problem.Settings):
     """Numbers of the problem; see `Autoscaling`."""
 
-    load: Sequence[float] = problem.profile(DAY, "the mean load of an hour")
+    load: Sequence[float] = problem.profile(
+        DAY, "the mean load of an hour; their number is the horizon"
+    )
     per_server: float = amount(4.0, "the load that a server carries", 1e-6)
     server_cost: float = amount(1.0, "the cost of a server for an hour")
     start_cost: float = amount(1.5, "the cost of starting a server")
@@ -79,21 +81,6 @@ def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: A
 
 class Autoscaling(GalleryEnv):
     """The environment `zooming/Autoscaling-v0`: how many servers to run, hour by hour.
-
-    Parameters
-    ----------
-    load : sequence, default a day of 24 hours
-        Mean load of each hour, in units of work. Their number is the horizon.
-    per_server : float, default 4.0
-        Load that a server carries.
-    server_cost, start_cost : float, default 1.0, 1.5
-        Cost of a server for an hour, and of starting one.
-    penalty : float, default 1.0
-        Cost of a unit of lost work.
-    most_servers, start : float, default 16.0, 2.0
-        Largest number of servers, and the number at the start.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------

@@ -30,9 +30,15 @@ N_VALUES = 200_000  # midpoints of the integral over the value
 class Settings(problem.Settings):
     """Numbers of the problem; see `Bidding`."""
 
-    auction: str = "first"
-    rivals: int = count(3, 1, 1000)
-    highest_value: float = amount(10.0, "the highest value of an item", 1e-6)
+    auction: str = problem.option(
+        "first",
+        '{"first", "second"}',
+        "whether the winner pays the own bid or the highest other bid",
+    )
+    rivals: int = count(3, "k, the number of other bidders", 1, 1000)
+    highest_value: float = amount(
+        10.0, "the highest value of an item; values are uniform from 0 to it, and so are bids", 1e-6
+    )
     highest_rival: float = amount(10.0, "the highest bid of a rival", 1e-6)
     tick: float = amount(0.5, "the step between bids", 1e-6)
 
@@ -68,19 +74,6 @@ def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: A
 
 class Bidding(GalleryEnv):
     """The environment `zooming/Bidding-v0`: one bid for an item of known value.
-
-    Parameters
-    ----------
-    auction : {"first", "second"}, default "first"
-        Whether the winner pays their own bid or the highest bid of the others.
-    rivals : int, default 3
-        k, the number of other bidders.
-    highest_value : float, default 10.0
-        Values are uniform from 0 to this. So are possible bids.
-    highest_rival, tick : float, default 10.0, 0.5
-        Highest bid of a rival, and the step between their bids.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------

@@ -39,12 +39,18 @@ CALLS = (0.1, 0.05, 0.05, 0.25, 0.05, 0.05, 0.15, 0.05, 0.05, 0.2)
 class Settings(problem.Settings):
     """Numbers of the problem; see `GraphAmbulance`."""
 
-    edges: Sequence[tuple[int, int, float]] = CITY
-    calls: Sequence[float] | None = problem.number_list(None)
+    edges: Sequence[tuple[int, int, float]] = problem.option(
+        CITY,
+        "sequence",
+        "(node, node, minutes) of each edge of a connected graph; nodes count from 0",
+    )
+    calls: Sequence[float] | None = problem.number_list(
+        None, "probability of a call from each node; by default uniform, except in the small city"
+    )
     move_cost: float = amount(1.0, "the cost of a minute on the way to a node")
     wait_cost: float = amount(4.0, "the cost of a minute that a caller waits")
-    start: int = 0
-    horizon: int = count(5)
+    start: int = problem.option(0, "int", "node at the start")
+    horizon: int = count(5, "calls of an episode")
 
     def check(self) -> None:
         problem.require(
@@ -117,21 +123,6 @@ def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: A
 
 class GraphAmbulance(GalleryEnv):
     """The environment `zooming/GraphAmbulance-v0`: at which node of a graph to wait for a call.
-
-    Parameters
-    ----------
-    edges : sequence of (node, node, minutes), default a small city
-        The edges of a connected graph. Nodes are whole numbers from 0.
-    calls : sequence, optional
-        Probability of a call from each node. By default uniform, except in the small city.
-    move_cost, wait_cost : float, default 1.0, 4.0
-        Cost of a minute on the way to the node, and of a minute that the caller waits.
-    start : int, default 0
-        Node at the start.
-    horizon : int, default 5
-        Calls of an episode.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------

@@ -35,15 +35,22 @@ class Settings(problem.Settings):
     fixed_cost: float = amount(20.0, "the cost of placing an order")
     holding: float = amount(1.0, "the cost of keeping a unit for a period")
     backlog: float = amount(9.0, "the cost of owing a unit for a period")
-    lead_time: int = count(2, 1, 3)
+    lead_time: int = count(2, "periods until an order arrives; the number of state axes", 1, 3)
     most_order: float = amount(30.0, "the largest order", 1.0, 1000.0)
-    min_order: float = amount(1.0, "the smallest order", high=lambda s: s.most_order)
-    capacity: float = amount(40.0, "the room for stock", 1.0, 1000.0)
-    most_backlog: float = amount(20.0, "the most units that customers wait for", high=1000.0)
-    start: float = amount(
-        10.0, "the stock at the start", lambda s: -s.most_backlog, lambda s: s.capacity
+    min_order: float = amount(
+        1.0, "the smallest order; a smaller one is not placed", high=lambda s: s.most_order
     )
-    horizon: int = count(10)
+    capacity: float = amount(40.0, "the room for stock", 1.0, 1000.0)
+    most_backlog: float = amount(
+        20.0, "the most units that customers wait for; beyond it, they leave", high=1000.0
+    )
+    start: float = amount(
+        10.0,
+        "the stock at the start; no orders are under way",
+        lambda s: -s.most_backlog,
+        lambda s: s.capacity,
+    )
+    horizon: int = count(10, "periods of an episode")
 
     def check(self) -> None:
         problem.require(
@@ -78,27 +85,6 @@ def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: A
 
 class Inventory(GalleryEnv):
     """The environment `zooming/Inventory-v0`: when to order, and how much.
-
-    Parameters
-    ----------
-    demand : float or sequence, default 5.0
-        Mean demand of a period, in units: one number, or one per period.
-    fixed_cost : float, default 20.0
-        Cost of placing an order.
-    holding, backlog : float, default 1.0, 9.0
-        Cost of keeping a unit, and of owing a unit, for a period.
-    lead_time : int, default 2
-        Periods until an order arrives, 1 to 3: the number of state axes.
-    min_order, most_order : float, default 1.0, 30.0
-        Smallest and largest order. A smaller order is not placed.
-    capacity, most_backlog : float, default 40.0, 20.0
-        Largest stock, and largest number of units owed. Beyond it, customers leave.
-    start : float, default 10.0
-        Stock at the start. No orders are under way.
-    horizon : int, default 10
-        Periods of an episode.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------

@@ -36,10 +36,12 @@ class Settings(problem.Settings):
     price: float = amount(3.0, "the price of a unit")
     cost: float = amount(1.0, "the cost of a unit")
     holding: float = amount(0.2, "the cost of keeping a unit overnight")
-    salvage: float | None = amount(None, "the value of a unit that is left at the end")
-    capacity: float = amount(20.0, "the room for stock", 1.0, 1000.0)
+    salvage: float | None = amount(
+        None, "the value of a unit that is left at the end; by default its cost"
+    )
+    capacity: float = amount(20.0, "the room for stock; orders above it are cut", 1.0, 1000.0)
     start: float = amount(0.0, "the stock before the first day", high=lambda s: s.capacity)
-    horizon: int = count(7)
+    horizon: int = count(7, "days of an episode")
 
     def __post_init__(self) -> None:
         if self.salvage is None:
@@ -70,25 +72,6 @@ def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: A
 
 class Newsvendor(GalleryEnv):
     """The environment `zooming/Newsvendor-v0`: order each morning and keep what is left.
-
-    Parameters
-    ----------
-    demand : float or sequence, default 5.0
-        Mean demand of a day, in units: one number, or one per day.
-    price, cost : float, default 3.0, 1.0
-        What a unit sells for, and what it costs.
-    holding : float, default 0.2
-        Cost of keeping a unit overnight.
-    salvage : float, optional
-        Value of a unit left after the last day. By default its cost.
-    capacity : float, default 20.0
-        Room for stock, in units. Orders above it are cut.
-    start : float, default 0.0
-        Stock before the first day.
-    horizon : int, default 7
-        Days of an episode.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------

@@ -33,11 +33,13 @@ class Settings(problem.Settings):
     """Numbers of the problem; see `Pricing`."""
 
     customers: float | Sequence[float] = problem.profile(8.0, "the mean number of customers a day")
-    worth: float = amount(100.0, "what a seat is worth to a customer on average", 1e-6)
+    worth: float = amount(
+        100.0, "what a seat is worth to a customer on average; at this price 37 % buy", 1e-6
+    )
     lowest_price: float = amount(0.0, "the lowest price")
     highest_price: float = amount(400.0, "the highest price")
-    seats: int = count(20, 1, 1000)
-    horizon: int = count(8)
+    seats: int = count(20, "seats at the start", 1, 1000)
+    horizon: int = count(8, "days until departure")
 
     def check(self) -> None:
         problem.require(
@@ -65,21 +67,6 @@ def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: A
 
 class Pricing(GalleryEnv):
     """The environment `zooming/Pricing-v0`: seats that are worthless once the plane has left.
-
-    Parameters
-    ----------
-    customers : float or sequence, default 8.0
-        Mean number of customers a day: one number, or one per day.
-    worth : float, default 100.0
-        Mean amount that a customer is willing to pay. At this price 37 % buy.
-    lowest_price, highest_price : float, default 0.0, 400.0
-        Range of prices.
-    seats : int, default 20
-        Seats at the start.
-    horizon : int, default 8
-        Days until departure.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------

@@ -135,35 +135,43 @@ class Settings:
     """
 
     def __post_init__(self) -> None:
-        own = {one.name: one.metadata for one in fields(self) if one.metadata}  # type: ignore
+        own = {one.name: one.metadata.get("check") for one in fields(self)}  # type: ignore
         for name in sorted(own, key=lambda name: name != "horizon"):
-            object.__setattr__(self, name, own[name]["check"](self, name))
+            if own[name] is not None:
+                object.__setattr__(self, name, own[name](self, name))
         self.check()
 
     def check(self) -> None:
         """Raise ConfigurationError if settings do not fit together."""
 
 
-def amount(default: Any, meaning: str, low: Bound = 0.0, high: Bound = math.inf) -> Any:
-    """Return a field that is a number from `low` to `high`.
+def option(default: Any, kind: str, meaning: str, check: Any = None, **marks: bool) -> Any:
+    """Return a field of settings. `check(settings, name)` returns its value in final form.
 
-    `meaning` describes the setting in the error message.
+    `kind` and `meaning` are shown in the docstring of the problem. Error messages show the meaning
+    up to a semicolon.
     """
+    checks = {} if check is None else {"check": check}
+    return field(default=default, metadata={"kind": kind, "meaning": meaning, **checks, **marks})
+
+
+def amount(default: Any, meaning: str, low: Bound = 0.0, high: Bound = math.inf) -> Any:
+    """Return a field that is a number from `low` to `high`."""
 
     def check(settings: Any, name: str) -> float:
         value = getattr(settings, name)
         return _number(value, name, meaning, _bound(low, settings), _bound(high, settings))
 
-    return field(default=default, metadata={"check": check, "scalar": True})
+    return option(default, "float", meaning, check, scalar=True)
 
 
-def count(default: int, low: int = 1, high: int = MOST_STEPS) -> Any:
+def count(default: int, meaning: str, low: int = 1, high: int = MOST_STEPS) -> Any:
     """Return a field that is a whole number from `low` to `high`."""
 
     def check(settings: Any, name: str) -> int:
         return check_int(getattr(settings, name), name, low, high)
 
-    return field(default=default, metadata={"check": check, "scalar": True})
+    return option(default, "int", meaning, check, scalar=True)
 
 
 def profile(default: Any, meaning: str, low: float = 0.0, high: float = MOST_MEAN) -> Any:
@@ -186,10 +194,11 @@ def profile(default: Any, meaning: str, low: float = 0.0, high: float = MOST_MEA
             for i, entry in enumerate(found)
         )
 
-    return field(default=default, metadata={"check": check, "tail": True})
+    meaning += "; one number, or one per step"
+    return option(default, "float or sequence", meaning, check, tail=True)
 
 
-def number_list(default: Any) -> Any:
+def number_list(default: Any, meaning: str) -> Any:
     """Return a field that is a list of numbers, stored as a tuple."""
 
     def check(settings: Any, name: str) -> Any:
@@ -197,11 +206,10 @@ def number_list(default: Any) -> Any:
         try:
             return None if value is None else tuple(as_floats(value).ravel().tolist())
         except (TypeError, ValueError) as error:
-            raise ConfigurationError(
-                f"{name}={short_repr(value)}: give a list of numbers"
-            ) from error
+            sentence = f"{name}={short_repr(value)}: give a list of numbers"
+            raise ConfigurationError(sentence) from error
 
-    return field(default=default, metadata={"check": check})
+    return option(default, "sequence", meaning, check)
 
 
 def require(holds: bool, sentence: str) -> None:
@@ -226,6 +234,21 @@ def places(settings: type, *further: str, tail: str | None = None) -> Any:
     tails = [tail] if tail else _names_of(settings, "tail")
     found = [*_names_of(settings, "scalar"), *further, *tails]
     return namedtuple("Places", found)(*range(2, 2 + len(found)))
+
+
+def _parameters(settings: Any) -> str:
+    """Return the section of a docstring that lists the settings and the render mode."""
+    lines = ["Parameters", "----------"]
+    for one in fields(settings):
+        given = one.default
+        usual = f"{len(given)} entries" if isinstance(given, tuple) and len(given) > 4 else given
+        said = "optional" if given is None else f"default {usual!r}".replace("'", "")
+        meaning = one.metadata["meaning"]
+        lines += [f"{one.name} : {one.metadata['kind']}, {said}"]
+        lines += [f"    {meaning[0].upper()}{meaning[1:]}."]
+    lines += ['render_mode : {"rgb_array", "human", "ansi"}, optional']
+    lines += ["    See `CompiledEnv.render`."]
+    return "".join(f"    {line}\n" for line in lines)
 
 
 def _names_of(settings: Any, what: str) -> list[str]:
@@ -273,11 +296,15 @@ class GalleryEnv(CompiledEnv):
 
     Subclasses set `model` and define `_layout` and `_rule`, and `closed_form` if there is a
     formula. `zooming list` shows the text after the colon in the first line of the class's
-    docstring.
+    docstring. The docstring gets the parameters that the settings state.
     """
 
     model: ClassVar[Model]
     known: ClassVar[Mapping[str, tuple[float, ...]]] = {}  # {name of a rule in use: its numbers}
+
+    def __init_subclass__(cls) -> None:
+        head, examples, tail = (cls.__doc__ or "").partition("    Examples\n")
+        cls.__doc__ = head + _parameters(cls.model.settings) + "\n" + examples + tail
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
         model, label = self.model, type(self).__name__
@@ -384,7 +411,8 @@ def _number(value: Any, name: str, meaning: str, low: float, high: float) -> flo
     number = as_float(value) if is_number else math.nan
     if not (math.isfinite(number) and low <= number <= high):
         bound = f"of at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
+        said = meaning.partition(";")[0]
         raise ConfigurationError(
-            f"{name}={short_repr(value)}: {meaning} must be a finite number {bound}"
+            f"{name}={short_repr(value)}: {said} must be a finite number {bound}"
         )
     return number

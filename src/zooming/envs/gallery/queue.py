@@ -41,9 +41,9 @@ class Room(problem.Settings):
     """Numbers of both problems. Each has a default of its own for most of them."""
 
     waiting: float = amount(1.0, "the cost of a waiting job for a period")
-    capacity: int = count(15, 1, 200)
-    start: int = count(0, 0, 200)
-    horizon: int = count(12)
+    capacity: int = count(15, "room for jobs", 1, 200)
+    start: int = count(0, "jobs at the start", 0, 200)
+    horizon: int = count(12, "periods of an episode")
 
     def check(self) -> None:
         problem.require(
@@ -56,10 +56,14 @@ class Room(problem.Settings):
 class QueueSettings(Room):
     """Numbers of the service problem; see `Queue`."""
 
-    fastest: float = amount(6.0, "the fastest service rate, in jobs a period", 1e-6, MOST_JOBS)
-    energy: float = amount(0.5, "the cost of serving at rate 1")
+    fastest: float = amount(
+        6.0, "the fastest service rate, in jobs a period; above the mean arrivals", 1e-6, MOST_JOBS
+    )
+    energy: float = amount(
+        0.5, "the cost of serving at rate 1; it grows with the square of the rate"
+    )
     lost_cost: float = amount(10.0, "the cost of a lost job")
-    start: int = count(5, 0, 200)
+    start: int = count(5, "jobs at the start", 0, 200)
     arrivals: float | Sequence[float] = problem.profile(3.0, ARRIVING, 0.0, MOST_JOBS)
 
     def check(self) -> None:
@@ -170,25 +174,6 @@ def _layout(s: Any, actions: Any, n: int, reward_range: tuple[float, float]) -> 
 class Queue(GalleryEnv):
     """The environment `zooming/Queue-v0`: how fast to serve a queue.
 
-    Parameters
-    ----------
-    arrivals : float or sequence, default 3.0
-        Mean number of jobs that arrive in a period: one number, or one per period.
-    fastest : float, default 6.0
-        Fastest service rate, in jobs a period. It must exceed the mean arrivals.
-    waiting : float, default 1.0
-        Cost of a waiting job for a period.
-    energy : float, default 0.5
-        Cost of serving at rate 1 for a period. It grows with the square of the rate.
-    lost_cost : float, default 10.0
-        Cost of a job that finds the room full.
-    capacity, start : int, default 15, 5
-        Room for jobs, and jobs at the start.
-    horizon : int, default 12
-        Periods of an episode.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
-
     Examples
     --------
     >>> import gymnasium as gym, zooming
@@ -221,23 +206,6 @@ class Queue(GalleryEnv):
 
 class Admission(GalleryEnv):
     """The environment `zooming/Admission-v0`: how many jobs to let into a queue.
-
-    Parameters
-    ----------
-    arrivals : float or sequence, default 6.0
-        Mean number of jobs that arrive in a period: one number, or one per period.
-    service : float, default 4.0
-        Service rate, in jobs a period.
-    price : float, default 5.0
-        What an admitted job pays.
-    waiting : float, default 1.0
-        Cost of a waiting job for a period.
-    capacity, start : int, default 15, 0
-        Room for jobs, and jobs at the start.
-    horizon : int, default 12
-        Periods of an episode.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------

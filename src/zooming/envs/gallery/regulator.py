@@ -33,12 +33,12 @@ class Settings(problem.Settings):
 
     gain: float = amount(1.0, "the share of a deviation that stays", 0.0, 2.0)
     push: float = amount(1.0, "the effect of a unit of push", 1e-6)
-    noise: float = amount(0.1, "the size of the noise")
-    state_cost: float = amount(1.0, "the cost of a deviation of 1", 1e-6)
-    push_cost: float = amount(0.5, "the cost of a push of 1", 1e-6)
+    noise: float = amount(0.1, "the size of the noise; up or down with equal probability")
+    state_cost: float = amount(1.0, "the cost of a deviation of 1; it grows with the square", 1e-6)
+    push_cost: float = amount(0.5, "the cost of a push of 1; it grows with the square", 1e-6)
     strongest: float = amount(1.0, "the strongest push", 1e-6)
     start: float = amount(1.0, "the deviation at the start", -MOST_WIDE, MOST_WIDE)
-    horizon: int = count(5)
+    horizon: int = count(5, "steps of an episode")
 
     def check(self) -> None:
         problem.require(
@@ -74,23 +74,6 @@ def coin(state: Any, action: Any, step: Any, params: Any, values: Any, weights: 
 
 class Regulator(GalleryEnv):
     """The environment `zooming/Regulator-v0`: hold a quantity at 0, at little effort.
-
-    Parameters
-    ----------
-    gain, push : float, default 1.0, 1.0
-        Share of a deviation that stays, and the effect of a unit of push.
-    noise : float, default 0.1
-        Size of the noise, which is up or down with equal probability.
-    state_cost, push_cost : float, default 1.0, 0.5
-        Cost of a deviation of 1, and of a push of 1. Both grow with the square.
-    strongest : float, default 1.0
-        Strongest push.
-    start : float, default 1.0
-        Deviation at the start.
-    horizon : int, default 5
-        Steps of an episode.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------

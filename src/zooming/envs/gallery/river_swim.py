@@ -29,14 +29,14 @@ from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, a
 class Settings(problem.Settings):
     """Numbers of the problem; see `RiverSwim`."""
 
-    reach: float = amount(0.2, "the length of a stroke", 1e-6, 1.0)
+    reach: float = amount(0.2, "the length of a stroke; the river is 1 long", 1e-6, 1.0)
     ahead: float = amount(0.6, "the probability that a stroke succeeds", 0.0, 1.0)
     back: float = amount(0.05, "the probability that the current undoes a stroke", 0.0, 1.0)
     small: float = amount(0.05, "the reward on the near bank")
     large: float = amount(1.0, "the reward on the far bank", 1e-6)
     bank: float = amount(0.2, "the width of a bank", 1e-6, 0.5)
     start: float = amount(0.0, "the place at the start", 0.0, 1.0)
-    horizon: int = count(20)
+    horizon: int = count(20, "steps of an episode")
 
     def check(self) -> None:
         problem.require(
@@ -71,23 +71,6 @@ def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: A
 
 class RiverSwim(GalleryEnv):
     """The environment `zooming/RiverSwim-v0`: a large reward far against the current.
-
-    Parameters
-    ----------
-    reach : float, default 0.2
-        Length of a full stroke. The river is 1 long.
-    ahead, back : float, default 0.6, 0.05
-        Probabilities that a stroke upstream succeeds, and that the current undoes it.
-    small, large : float, default 0.05, 1.0
-        Reward of a step at the near end and at the far end.
-    bank : float, default 0.2
-        Width of the two banks on which there is reward.
-    start : float, default 0.0
-        Place at the start.
-    horizon : int, default 20
-        Steps of an episode.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------

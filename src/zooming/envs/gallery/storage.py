@@ -41,7 +41,9 @@ DAY = (
 class Settings(problem.Settings):
     """Numbers of the problem; see `Storage`."""
 
-    prices: Sequence[float] = problem.profile(DAY, "the mean price of a step", -1e6, 1e6)
+    prices: Sequence[float] = problem.profile(
+        DAY, "the mean price of a step; their number is the horizon", -1e6, 1e6
+    )
     capacity: float = amount(10.0, "the energy that the battery holds", 1e-6, 1e6)
     power: float = amount(4.0, "the energy that a step can move", 1e-6, 1e6)
     efficiency: float = amount(0.9, "the share of bought energy that is stored", 0.01, 1.0)
@@ -50,7 +52,7 @@ class Settings(problem.Settings):
     volatility: float = amount(0.04, "the standard deviation of the price's noise")
     lowest_price: float = amount(0.0, "the lowest price", -1e6, 1e6)
     highest_price: float = amount(0.8, "the highest price", -1e6, 1e6)
-    start: float = amount(0.0, "the charge at the start")
+    start: float = amount(0.0, "the charge at the start; the price starts at its mean")
 
     def check(self) -> None:
         problem.require(
@@ -96,26 +98,6 @@ def coins(state: Any, action: Any, step: Any, params: Any, values: Any, weights:
 
 class Storage(GalleryEnv):
     """The environment `zooming/Storage-v0`: a battery that buys energy cheap and sells it dear.
-
-    Parameters
-    ----------
-    prices : sequence, default a day of 24 hours
-        Mean price of each step, in money per kWh. Their number is the horizon.
-    capacity, power : float, default 10.0, 4.0
-        Energy that the battery holds, and that a step can move, in kWh.
-    efficiency : float, default 0.9
-        Share of bought energy that is stored.
-    wear : float, default 0.01
-        Cost of moving a kWh.
-    persistence, volatility : float, default 0.6, 0.04
-        Share of a deviation from the mean that the next price keeps, and the standard deviation of
-        the noise of a step.
-    lowest_price, highest_price : float, default 0.0, 0.8
-        Range of prices.
-    start : float, default 0.0
-        Charge at the start. The price starts at its mean.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------

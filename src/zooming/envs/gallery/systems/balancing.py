@@ -23,7 +23,7 @@ import numpy as np
 
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount, count
-from zooming.envs.gallery.systems.traces import trace_of
+from zooming.envs.gallery.systems.traces import TRACE, trace_of
 
 N_WORK = 8  # amounts of work that arrive
 N_PAUSES = 4  # outcomes of two servers that may pause
@@ -34,13 +34,15 @@ class Settings(problem.Settings):
     """Numbers of the problem; see `Balancing`."""
 
     arrivals: float = amount(4.0, "the mean work that arrives in a period", 1e-6, 1e6)
-    speeds: Sequence[float] = problem.number_list((4.0, 2.0))
+    speeds: Sequence[float] = problem.number_list(
+        (4.0, 2.0), "work that each server completes in a period"
+    )
     pause: float = amount(0.1, "the probability that a server pauses", 0.0, 0.9)
     waiting: float = amount(1.0, "the cost of a unit of work that waits")
     lost_cost: float = amount(20.0, "the cost of a unit of lost work")
     capacity: float = amount(16.0, "the room of a queue", 1e-6, 1e6)
-    horizon: int = count(12)
-    trace: str | None = None
+    horizon: int = count(12, "periods of an episode; it begins with empty queues")
+    trace: str | None = problem.option(None, "str", TRACE)
 
     def check(self) -> None:
         problem.require(
@@ -86,26 +88,6 @@ def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: A
 
 class Balancing(GalleryEnv):
     """The environment `zooming/Balancing-v0`: how to share work between two servers.
-
-    Parameters
-    ----------
-    arrivals : float, default 4.0
-        Mean work that arrives in a period. It must be below what both servers complete.
-    speeds : two floats, default (4.0, 2.0)
-        Work that each server completes in a period.
-    pause : float, default 0.1
-        Probability that a server pauses for a period.
-    waiting, lost_cost : float, default 1.0, 20.0
-        Cost of a unit of work that waits for a period, and of one that finds the queue full.
-    capacity : float, default 16.0
-        Room of a queue.
-    horizon : int, default 12
-        Periods of an episode. It begins with empty queues.
-    trace : str, optional
-        CSV file with the columns time, object and size, see `read_trace`. By default the trace that
-        is shipped.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------

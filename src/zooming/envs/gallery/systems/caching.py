@@ -28,7 +28,7 @@ import numpy as np
 
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount, count
-from zooming.envs.gallery.systems.traces import trace_of
+from zooming.envs.gallery.systems.traces import TRACE, trace_of
 
 N_CLASSES = 16  # classes of requests in a block
 LEAST_PRESSURE = 0.01
@@ -42,10 +42,10 @@ class Settings(problem.Settings):
     write_cost: float = amount(0.1, "the cost of writing all requests, in hits", 0.0, 10.0)
     keep: float = amount(0.6, "the share of the pressure that stays for a period", 0.0, 0.99)
     softness: float = amount(0.1, "the width in which admission is random", 1e-3, 1.0)
-    blocks: int = count(8, 1, 64)
+    blocks: int = count(8, "parts of the trace; a period plays one of them at random", 1, 64)
     start: float = amount(1.0, "the pressure before the first period", 0.0, 1.0)
-    horizon: int = count(12)
-    trace: str | None = None
+    horizon: int = count(12, "periods of an episode")
+    trace: str | None = problem.option(None, "str", TRACE)
 
 
 AT = problem.places(Settings, tail="classes")
@@ -77,28 +77,6 @@ def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: A
 
 class Caching(GalleryEnv):
     """The environment `zooming/Caching-v0`: which requests to admit to a cache.
-
-    Parameters
-    ----------
-    capacity : float, default 60.0
-        Room of the cache, in requests of mean size.
-    write_cost : float, default 0.1
-        Cost of writing all requests of a period, in hits per request.
-    keep : float, default 0.6
-        Share of the pressure that stays for a period.
-    softness : float, default 0.1
-        Width of the scores in which admission is random.
-    blocks : int, default 8
-        Parts of the trace; a period plays one of them at random.
-    start : float, default 1.0
-        Pressure before the first period.
-    horizon : int, default 12
-        Periods of an episode.
-    trace : str, optional
-        CSV file with the columns time, object and size, see `read_trace`. By default the trace that
-        is shipped.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------

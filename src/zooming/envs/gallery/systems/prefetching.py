@@ -22,7 +22,7 @@ import numpy as np
 
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount, count
-from zooming.envs.gallery.systems.traces import trace_of
+from zooming.envs.gallery.systems.traces import TRACE, trace_of
 
 N_RUNS, N_OTHER = 6, 3  # outcomes: shares of runs, and traffic of others
 
@@ -39,8 +39,8 @@ class Settings(problem.Settings):
     mix: float = amount(0.5, "the share of the measured runs that a period replaces", 0.0, 1.0)
     pollution: float = amount(0.4, "the cost of fetching farthest lines in vain", 0.0, 100.0)
     delay: float = amount(0.2, "the cost of a unit of backlog", 0.0, 100.0)
-    horizon: int = count(12)
-    trace: str | None = None
+    horizon: int = count(12, "periods of an episode; it begins with x = 1/2 and no backlog")
+    trace: str | None = problem.option(None, "str", TRACE)
 
 
 AT = problem.places(Settings, tail="runs")
@@ -69,28 +69,6 @@ def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: A
 
 class Prefetching(GalleryEnv):
     """The environment `zooming/Prefetching-v0`: how far ahead to fetch from memory.
-
-    Parameters
-    ----------
-    latency : float, default 2.0
-        Lines that pass while one is fetched and the bus is free.
-    farthest : float, default 16.0
-        Largest distance, in lines.
-    load, pollution : float, default 2.0, 0.4
-        Traffic and cost of fetching `farthest` lines in vain.
-    bandwidth, most_backlog : float, default 1.2, 4.0
-        Traffic that the bus carries in a period, and its largest backlog.
-    mix : float, default 0.5
-        Share of the measured runs that a period replaces.
-    delay : float, default 0.2
-        Cost of a unit of backlog.
-    horizon : int, default 12
-        Periods of an episode. It begins with x = 1/2 and no backlog.
-    trace : str, optional
-        CSV file with the columns time, object and size, see `read_trace`. By default the trace that
-        is shipped.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------

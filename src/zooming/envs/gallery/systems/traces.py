@@ -23,6 +23,7 @@ from zooming.validation import Floats, short_repr
 
 COLUMNS = ("time", "object", "size")
 SHIPPED = Path(__file__).with_name("requests.csv")  # make_trace(2048, seed=0), rounded
+TRACE = "CSV file with the columns time, object and size; by default the trace that is shipped"
 LEAST = 64  # requests of a trace
 HALF_LIFE = 256.0  # requests after which the count of an object is worth half
 
