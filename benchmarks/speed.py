@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
@@ -22,28 +23,62 @@ from zooming.lab import bench
 REFERENCE_SECONDS = 4.0  # time limit of the reference, over all rounds
 ROUNDS = 3  # reference and fused driver alternate, so that load on the machine affects both
 COLUMNS = ("problem", "K", "reference", "fused", "ratio", "Python", "ratio")
-Compared = tuple[bench.Measured, float, tuple[float, float]]  # what `compare` returns
 
 
-def compare(case: bench.Case) -> Compared:
-    """Return what `zooming bench` measures, the time of the reference, and the range of ratios.
+@dataclass(frozen=True)
+class Compared:
+    """The results of one case. Times are nanoseconds of processor time per step."""
 
-    Times are nanoseconds of processor time per step. A ratio is that of one round.
-    """
-    repeats = range(max(1, min(10, 100_000 // case.episodes)))
-    rounds = [(time_reference(case), bench.fastest(case, repeats)[0]) for _ in range(ROUNDS)]
-    ratios = [slow / fast for slow, fast in rounds]
-    return bench.measure(case), min(slow for slow, _ in rounds), (min(ratios), max(ratios))
+    problem: str
+    episodes: int
+    n_ambulances: int
+    fused: float
+    late: float  # the last tenth of the fused run
+    python: float
+    bytes_per_ball: float
+    reference: float
+    ratios: tuple[float, float]  # of the reference and the fused driver: range over the rounds
 
 
-def time_reference(case: bench.Case) -> float:
+def cases(quick: bool) -> list[tuple[str, int, int]]:
+    """Return (problem, episodes, ambulances): 2-D problems at several lengths, then 4-D and 6-D."""
+    lengths = (2_000, 20_000) if quick else (2_000, 20_000, 1_000_000)
+    oil, ambulance, *more = bench.PROBLEMS
+    found = [(name, k, 1) for name in (oil, ambulance) for k in lengths]
+    return found + [(name, 10_000 if quick else 100_000, n) for n, name in enumerate(more, 2)]
+
+
+def compare(problem: str, episodes: int, n_ambulances: int) -> Compared:
+    """Measure both drivers and the reference on one problem."""
+    repeats = range(max(1, min(10, 100_000 // episodes)))  # short runs: best of ten
+    fused, late, references, ratios = [], [], [], []
+    for _ in range(ROUNDS):
+        references.append(time_reference(problem, episodes, n_ambulances))
+        runs = [bench.time_fused(problem, episodes, seed) for seed in repeats]
+        fused.append(min(run[0] for run in runs))
+        late.append(min(run[1] for run in runs))
+        ratios.append(references[-1] / fused[-1])
+    agent = runs[-1][2]
+    return Compared(
+        problem,
+        episodes,
+        n_ambulances,
+        min(fused),
+        min(late),
+        bench.time_python(problem, agent),
+        agent.nbytes / agent.n_balls,
+        min(references),
+        (min(ratios), max(ratios)),
+    )
+
+
+def time_reference(problem: str, episodes: int, n: int) -> float:
     """Return nanoseconds per step of the reference, over K episodes or until the time limit."""
-    n = case.n_ambulances
-    step_function = _plain_oil if "Oil" in case.env_id else _plain_ambulance(n)
+    step_function = _plain_oil if problem.startswith("oil") else _plain_ambulance(n)
     agent = ReferenceQ(n, n, 5, lambda t: bench.BONUS / math.sqrt(t))
     began, done = time.process_time(), 0
-    while done < case.episodes and time.process_time() - began < REFERENCE_SECONDS / ROUNDS:
-        agent.learn(chunk := min(50, case.episodes - done), [0.5] * n, step_function)
+    while done < episodes and time.process_time() - began < REFERENCE_SECONDS / ROUNDS:
+        agent.learn(chunk := min(50, episodes - done), [0.5] * n, step_function)
         done += chunk
     return (time.process_time() - began) / done / 5 * 1e9
 
@@ -85,24 +120,24 @@ def startup() -> tuple[float, float]:
 
 
 def verdicts(
-    compared: list[Compared], import_seconds: float, start_seconds: float
+    results: list[Compared], import_seconds: float, start_seconds: float
 ) -> list[tuple[str, str, bool]]:
     """Return (target, measurement, whether the target is met) for each target."""
-    results = [m for m, _, _ in compared]
-    by = {(m.case.name, m.case.episodes): m for m in results}
+    by = {(m.problem, m.episodes): m for m in results}
     found = []
-    for m, _, (low, high) in compared:
-        if m.case.episodes == 2_000:
+    for m in results:
+        if m.episodes == 2_000:
+            low, high = m.ratios
             found.append(
                 (
-                    f"fused at least 100 times the reference: {m.case.name}, K = 2,000",
+                    f"fused at least 100 times the reference: {m.problem}, K = 2,000",
                     f"{low:.0f} to {high:.0f} times",
                     low >= 100,
                 )
             )
     python = {
-        n: max(m.python for m in results if m.case.n_ambulances == n)
-        for n in {m.case.n_ambulances for m in results}
+        n: max(m.python for m in results if m.n_ambulances == n)
+        for n in {m.n_ambulances for m in results}
     }
     shown = ", ".join(f"{time / 1e3:.2f} us in {2 * n}-D" for n, time in sorted(python.items()))
     found.append(
@@ -112,7 +147,7 @@ def verdicts(
             max(python.values()) <= 3_000,
         )
     )
-    for name in dict.fromkeys(m.case.name for m in results):
+    for name in dict.fromkeys(m.problem for m in results):
         long = by.get((name, 1_000_000))
         if long:
             start = by[(name, 20_000)].fused  # mean over 20,000 episodes, as an estimate at 10,000
@@ -125,11 +160,11 @@ def verdicts(
                 )
             )
     for m in results:
-        if m.case.n_ambulances == 2:
+        if m.n_ambulances == 2:
             found.append(
                 (
                     "at most 1.5 us a step in 4-D",
-                    f"{m.late / 1e3:.2f} us late in K = {m.case.episodes:,}",
+                    f"{m.late / 1e3:.2f} us late in K = {m.episodes:,}",
                     m.late <= 1_500,
                 )
             )
@@ -149,7 +184,7 @@ def verdicts(
 
 
 def main(quick: bool = False) -> None:
-    """Measure all cases of `zooming bench`, and print the table and the verdicts."""
+    """Measure all cases, and print the table and the verdicts."""
     console, results = Console(), []
     table = Table(
         title="nanoseconds of processor time per step",
@@ -160,18 +195,19 @@ def main(quick: bool = False) -> None:
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == "problem" else "right", no_wrap=True)
     with console.status("compiling") as status:
-        for case in bench.cases(quick):
-            status.update(f"{case.name}, K = {case.episodes:,}")
-            m, reference, (low, high) = compare(case)
-            results.append((m, reference, (low, high)))
+        for problem, episodes, n_ambulances in cases(quick):
+            status.update(f"{problem}, K = {episodes:,}")
+            bench.time_fused(problem, 10)
+            m = compare(problem, episodes, n_ambulances)
+            results.append(m)
             table.add_row(
-                case.name,
-                f"{case.episodes:,}",
-                f"{reference:,.0f}",
+                problem,
+                f"{episodes:,}",
+                f"{m.reference:,.0f}",
                 f"{m.fused:,.0f}",
-                f"{low:.0f}-{high:.0f}",
+                f"{m.ratios[0]:.0f}-{m.ratios[1]:.0f}",
                 f"{m.python:,.0f}",
-                f"{reference / m.python:.1f}",
+                f"{m.reference / m.python:.1f}",
             )
         status.update("startup")
         seconds = startup()

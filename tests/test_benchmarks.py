@@ -18,7 +18,6 @@ import relatives
 import speed
 import zooming
 from helpers import play_alike
-from zooming.lab import bench
 
 
 def test_the_examples_of_the_reference_are_true():
@@ -83,11 +82,10 @@ def test_a_relative_is_compared_with_its_plain_version():
 @pytest.mark.slow
 def test_a_comparison_measures_the_reference_and_both_drivers(monkeypatch):
     monkeypatch.setattr(speed, "REFERENCE_SECONDS", 0.1)
-    case = bench.cases(quick=True)[-1]
-    short = bench.Case(case.name, case.env_id, case.options, 200, case.n_ambulances)
-    measured, plain, (low, high) = speed.compare(short)
-    assert min(measured.fused, measured.python, measured.late, plain, low) > 0
-    assert low <= high
+    *_, (problem, _, n_ambulances) = speed.cases(quick=True)
+    found = speed.compare(problem, 200, n_ambulances)
+    assert min(found.fused, found.python, found.late, found.reference, found.ratios[0]) > 0
+    assert found.ratios[0] <= found.ratios[1]
 
 
 def test_the_summary_of_learning_compares_with_the_rule_and_the_tuned_form():

@@ -178,7 +178,7 @@ def test_an_agent_of_your_own_that_checks_its_transitions_clips_and_counts():
 
 
 def test_a_study_takes_it_as_a_setting_and_reports_the_count(tmp_path, capsys):
-    from zooming.lab.report.collect import collect
+    from zooming.lab.report.page import collect
     from zooming.lab.study.problems import Problem
     from zooming.lab.study.run_command import show
 

@@ -14,7 +14,7 @@ import zooming
 from helpers import words
 from zooming.agents.files import container as files
 from zooming.app import cli
-from zooming.lab.report.collect import collect
+from zooming.lab.report.page import collect
 from zooming.lab.study import engines, modules
 from zooming.lab.study.problems import Problem, problem_named
 from zooming.lab.study.study import Study

@@ -113,11 +113,8 @@ def test_list_names_agents_and_environments(capsys):
 
 @pytest.mark.slow
 def test_bench_measures_every_case(monkeypatch, capsys):
-    short = [
-        bench.Case(c.name, c.env_id, c.options, 200, c.n_ambulances)
-        for c in bench.cases(quick=True)
-    ]
-    monkeypatch.setattr(bench, "cases", lambda quick: short)
+    names = ("oil laplace 1", "3 ambulances (6-D)")
+    monkeypatch.setattr(bench, "PROBLEMS", {name: bench.PROBLEMS[name] for name in names})
     cli.main(["bench", "--quick"])
     shown = capsys.readouterr().out
     assert shown.count("oil laplace 1") >= 1

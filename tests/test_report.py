@@ -4,8 +4,6 @@ becomes markup."""
 import copy
 import json
 import shutil
-import time
-from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -14,12 +12,8 @@ import pytest
 import zooming
 from zooming.agents.base import seeds
 from zooming.app import cli
-from zooming.lab.report import collect as findings
-from zooming.lab.report.collect import _winner, collect, q_star
-from zooming.lab.report.page import render_page
-from zooming.lab.study import configuration as curve_episodes
-from zooming.lab.study import engines
-from zooming.lab.study.configuration import N_VALUES, checkpoint_episodes
+from zooming.lab.report import page as findings
+from zooming.lab.report.page import _winner, collect, q_star, render_page
 from zooming.lab.study.problems import Problem, problem_named
 from zooming.lab.study.study import read_study
 from zooming.plots.curve_data import Runs
@@ -45,13 +39,12 @@ def collected(folder):
 
 @pytest.fixture(scope="module")
 def unsolved(tmp_path_factory):
-    """A study of a problem with four state axes, too many to solve, and of one whose law nobody
-    knows."""
+    """A study of a problem whose law nobody knows, and of one with too many axes to solve."""
     gym.register("Endless-v0", entry_point=Endless, max_episode_steps=3)
     folder = tmp_path_factory.mktemp("report") / "unsolved"
     problems = [
-        problem_named("zooming/Ambulance-v0", {"n_ambulances": 4}),
         Problem("endless", "Endless-v0"),
+        problem_named("zooming/Ambulance-v0", {"n_ambulances": 4}),
     ]
     study = zooming.Study(
         problems,
@@ -148,9 +141,7 @@ def test_a_problem_is_chosen_in_the_list_or_in_the_table(opened):
     page.locator("#regret-log").check()
     assert page.evaluate("document.getElementById('regret').layout.xaxis.type") == "log"
     assert page.locator("#few-seeds").is_visible()
-    assert page.locator("#regret-caption").inner_text() == "Realized regret R(K)"
-    assert "--expected 5" in page.locator("#regret-note").inner_text()
-    assert not page.locator("#regret-expected").is_visible()
+    assert page.locator("#regret-caption").inner_text() == "Regret R(K)"
     page.locator("#summary tbody tr").first.click()
     assert page.locator("#problem-heading").inner_text() == EVIL
 
@@ -188,39 +179,38 @@ def test_without_an_optimum_the_page_shows_returns_and_estimates_and_says_why(
         page.locator("#summary tr.best").count() == 1
     )  # of the other problem, three seeds do not tell
     shown = {}
-    for problem in ("zooming/Ambulance-v0:n_ambulances=4", "endless"):
+    for problem in ("endless", "zooming/Ambulance-v0:n_ambulances=4"):
         page.locator("#problem-choice").select_option(label=problem)
         shown[problem] = page.locator("#unsolved").inner_text()
         assert page.locator("#regret-caption").inner_text() == "Mean return of all episodes so far"
         assert "up and to the left" in page.locator("#memory-caption").inner_text()
         assert not page.locator("#regret-log").is_visible()
         assert len(page.evaluate("document.getElementById('memory').data[1].y")) == 3
+        assert page.locator("#replay-card").is_visible() == (problem == "endless")
         colors = page.evaluate("document.getElementById('replay').data[0].z.flat()")
         assert len({*colors}) > 1
         assert None not in colors  # every place belongs to a ball
         assert "own estimate" in page.locator("#replay-title").inner_text()
-    ambulance, endless = shown.values()
+    endless, ambulance = shown.values()
     assert "returns take the place of regret: ambulance beta 0.25 x4 has 4 state axes" in ambulance
     assert "not a compiled environment" in endless
 
 
 def test_the_estimates_of_a_replay_are_those_of_the_run(unsolved):
-    for problem, is_slice in zip(collect(unsolved)["problems"], (True, False), strict=True):
-        (replay,) = problem["replays"]
-        assert replay["axes"] == ["state[0]", "action[0]"]
-        assert [bool(cut) for cut in replay["cuts"]] == [is_slice] * len(replay["steps"])
-        study = zooming.Study.stored(unsolved).configuration
-        ours = next(p for p in study.problems if p.name == problem["name"])
-        agent = study.agents[0].make(ours.make(), seeds.derive_seed(0, "run 0"))
-        agent.learn(60)
-        last = len(replay["frames"]) - 1
-        for step, balls in enumerate(replay["steps"]):
-            partition = agent.partition(step)
-            expected = partition.q_value[partition.slice()[2]]
-            assert sorted(ball[6][-1] for ball in balls if ball[5] == last) == pytest.approx(
-                sorted(expected), abs=1e-4
-            )
-            assert all(len(ball[6]) == ball[5] - ball[4] + 1 for ball in balls)
+    problem, ambulance = collect(unsolved)["problems"]
+    assert ambulance["replays"] == []
+    assert ambulance["unshown"][0].endswith("more than two axes")
+    (replay,) = problem["replays"]
+    assert replay["axes"] == ["state[0]", "action[0]"]
+    study = zooming.Study.stored(unsolved).configuration
+    agent = study.agents[0].make(study.problems[0].make(), seeds.derive_seed(0, "run 0"))
+    agent.learn(60)
+    last = len(replay["frames"]) - 1
+    for step, balls in enumerate(replay["steps"]):
+        assert sorted(ball[6][-1] for ball in balls if ball[5] == last) == pytest.approx(
+            sorted(agent.partition(step).q_value), abs=1e-4
+        )
+        assert all(len(ball[6]) == ball[5] - ball[4] + 1 for ball in balls)
 
 
 def test_the_page_is_one_file_whatever_is_in_the_data(collected):
@@ -301,7 +291,7 @@ def reproduced(tmp_path_factory):
     out = tmp_path_factory.mktemp("reproduced")
     problems = [Problem(EVIL, "zooming/Oil-v0", {"survey": "quadratic"}), "ambulance-beta-1"]
     agents = ["adaptive-q", "net-q", "median"]
-    zooming.Study(problems, agents, episodes=300, seeds=3, valued=2).run(out / "study", workers=1)
+    zooming.Study(problems, agents, episodes=300, seeds=3).run(out / "study", workers=1)
     data = collect(out / "study")
     verdicts = [
         {"holds": holds, "sentence": f"Sentence {EVIL} {holds}."} for holds in (True, False, None)
@@ -318,22 +308,10 @@ def reproduced(tmp_path_factory):
 
 
 @pytest.mark.process
-def test_the_page_says_which_regret_it_shows_and_offers_the_other(opened, reproduced):
+def test_the_page_of_a_reproduction_shows_claims_and_scales(opened, reproduced):
     page = opened(1280, 900, reproduced)
     assert (page.title(), page.locator("h1").inner_text()) == (EVIL, EVIL)
     assert page.locator("#score").inner_text() == "3 of 7 claims confirmed"
-    head = page.locator("#summary th").all_inner_texts()
-    assert head[2:5] == ["optimum", "realized regret", "expected regret"]
-    realized = page.evaluate("document.getElementById('regret').data.length")
-    page.locator("#regret-expected").focus()
-    page.keyboard.press("Space")
-    assert page.locator("#regret-caption").inner_text() == "Expected regret R(K)"
-    assert "2 runs" in page.locator("#regret-note").inner_text()
-    shown = page.evaluate(
-        "document.getElementById('regret').data.map((trace) => Array.from(trace.x))"
-    )
-    assert len(shown) == realized
-    assert shown[2] == checkpoint_episodes(300, N_VALUES).tolist()
     page.locator("#scales summary").click()
     rows = [row.split("\t") for row in page.locator("#scale-table tr").all_inner_texts()]
     assert rows == [
@@ -413,12 +391,11 @@ def test_findings_with_damaged_scores_or_verdicts_are_refused(wrong, tmp_path):
     path = tmp_path / "findings.json"
     one = {"problem": "oil-laplace-1", "agents": {}, **wrong}
     path.write_text(json.dumps({"figures": {"1": one}, "overall": wrong.get("verdicts", 5)}))
-    for read in (findings.figures, findings.overall):
-        with pytest.raises(
-            zooming.ConfigurationError,
-            match=r"findings.json is damaged .*zooming reproduce makes it again",
-        ):
-            read(path)
+    with pytest.raises(
+        zooming.ConfigurationError,
+        match=r"findings.json is damaged .*zooming reproduce makes it again",
+    ):
+        findings.read_findings(path)
 
 
 def test_a_winner_wins_by_more_than_chance():
@@ -448,40 +425,6 @@ def test_what_has_no_partition_is_named_beside_the_replays(tmp_path):
     ]
 
 
-def test_values_of_a_study_are_those_of_its_runs(tmp_path):
-    out, grid = tmp_path / "study", (["ambulance-beta-0.25"], ["adaptive-q", "median"], 60, 3)
-    rows = zooming.Study(*grid, valued=2).run(out, workers=1)
-    assert rows == zooming.Study(*grid).run(tmp_path / "without", workers=1)
-    assert not read_study(tmp_path / "without")["median"].policy_values.size
-    assert len(read_study(out)["median"].policy_values) == 2
-    runs = read_study(out)["adaptive-q"]
-    problem, stops = problem_named("ambulance-beta-0.25"), runs.checkpoints
-    assert (len(runs.policy_values), stops[0], stops[-1]) == (2, 1, 60)
-    assert runs.error == problem.optimal("fine").return_error
-    agent = zooming.AdaptiveQ(problem.make(), seed=seeds.derive_seed(0, "run 1"))
-    history = agent.learn(60, checkpoints=stops)
-    assert runs.policy_values[1] == pytest.approx(history.policy_values, abs=0.003)
-    assert runs.total_return[1, -1] == pytest.approx(history.returns.sum(), rel=1e-12)
-    exact = history.regret(problem.optimal("fine")).exact_cumulative
-    assert runs.expected_regret[1] == pytest.approx(exact, abs=0.003 * 60)
-
-
-@pytest.mark.parametrize("n_seeds", [2, 3])  # all runs are valued, or two of three
-def test_the_time_of_a_run_is_without_the_values_of_its_policies(n_seeds, monkeypatch):
-    def evaluate_slowly(*args, **options):
-        began = time.process_time()
-        while time.process_time() - began < 0.03:
-            pass
-        return SimpleNamespace(mean=1.0)
-
-    monkeypatch.setattr(curve_episodes, "evaluate", evaluate_slowly)
-    study = zooming.Study(["oil-laplace-1"], ["adaptive-q"], 20, n_seeds, valued=2)
-    (chunk,) = study.configuration.chunks()
-    arrays, seconds = engines._run(chunk)
-    assert len(arrays["policy_values"]) == 2
-    assert 0 < seconds < 0.03 * arrays["policy_values"].size
-
-
 @pytest.mark.parametrize("what", ["nothing", "unfinished", "no folder to write to"])
 def test_what_cannot_be_reported_is_said(what, folder, tmp_path):
     arguments, message = ["report", str(tmp_path)], "neither a study"
@@ -496,31 +439,6 @@ def test_what_cannot_be_reported_is_said(what, folder, tmp_path):
         )
     with pytest.raises(SystemExit, match=message):
         cli.main(arguments)
-
-
-def test_q_star_is_cut_where_the_replay_is():
-    def mix(state, action, step, params, outcome, next_state):
-        for i in range(len(state)):
-            next_state[i] = state[i]
-        return 0.5 * abs(state[0] - action[0]) + 0.5 * state[1]
-
-    def make():
-        two, one = (gym.spaces.Box(0.0, 1.0, (n,), np.float64) for n in (2, 1))
-        return zooming.compiled_env(mix, two, one, 1, start=[0.5, 0.9], outcomes=([0.0], [1.0]))
-
-    gym.register("Mix-v0", entry_point=make)
-    try:
-        problem = Problem("mix", "Mix-v0", {})
-        agent = zooming.AdaptiveQ(problem.make(), weights={"state[0]": 0}, seed=0)
-        agent.learn(30)
-        cut = agent.partition(0).cut()
-        shown = q_star(problem.optimal("rough"), [cut])
-        assert (cut.drawn, str(cut)) == ((1, 2), "state[0] = 0.5")
-        k, i = 7, 11
-        expected = 0.5 * abs(0.5 - shown["action"][k]) + 0.5 * shown["state"][i]
-        assert shown["steps"][0][k][i] == pytest.approx(expected, abs=1e-3)
-    finally:
-        gym.registry.pop("Mix-v0")
 
 
 def test_a_finite_problem_has_its_exact_optimum_also_where_a_rough_one_would_do():

@@ -12,9 +12,9 @@ import zooming
 from helpers import words
 from zooming.agents.files import container as files
 from zooming.app import cli
-from zooming.lab.report.collect import collect
+from zooming.lab.report.page import collect
 from zooming.lab.study.problems import Problem, problem_named
-from zooming.lab.study.store import Store, read_chunk
+from zooming.lab.study.store import Store
 from zooming.lab.study.study import Study, read_study
 
 ARGUMENTS = {"episodes": 12, "seeds": 2}
@@ -271,28 +271,6 @@ def test_damaged_findings_are_refused(found, tmp_path):
     message = r"findings.json is damaged .*zooming reproduce makes it again"
     with pytest.raises(zooming.ConfigurationError, match=message):
         collect(tmp_path)
-
-
-@pytest.mark.parametrize("damage", ["none", "row", "nan", "text", "missing"])
-def test_damaged_values_of_policies_in_a_chunk_are_refused(damage, tmp_path):
-    study = zooming.Study(["oil-quadratic-1"], ["random"], 20, 2, valued=2)
-    (chunk,) = study.configuration.chunks()
-    arrays = chunk.run()
-    if damage == "row":
-        arrays["policy_values"] = arrays["policy_values"][:1]
-    elif damage == "nan":
-        arrays["policy_values"][1, 0] = np.nan
-    elif damage == "text":
-        arrays["policy_values"] = np.full(arrays["policy_values"].shape, "much")
-    elif damage == "missing":
-        del arrays["policy_values"]
-    path = tmp_path / "chunk.zoom"
-    files.write_container(path, {"chunk": chunk.name}, arrays)
-    if damage == "none":
-        assert read_chunk(path, chunk)["policy_values"].shape[0] == 2
-        return
-    with pytest.raises(zooming.CheckpointError, match="policy values that are not those"):
-        read_chunk(path, chunk)
 
 
 def test_a_store_reads_optima_and_never_solves(folder, monkeypatch):

@@ -1,11 +1,9 @@
-"""Measure speed and memory of both drivers: short and long runs, two to six dimensions."""
+"""Measure speed and memory of both drivers."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -13,81 +11,37 @@ import gymnasium as gym
 from zooming.agents.tables.adaptive_q import AdaptiveQ
 
 BONUS = 0.1
+_OIL = ("zooming/Oil-v0", {"survey": "laplace", "sharpness": 1.0})
+_AMBULANCE = ("zooming/Ambulance-v0", {"arrivals": "beta", "travel_weight": 0.25})
+PROBLEMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "oil laplace 1": _OIL,
+    "ambulance beta .25": _AMBULANCE,
+    "2 ambulances (4-D)": (_AMBULANCE[0], {**_AMBULANCE[1], "n_ambulances": 2}),
+    "3 ambulances (6-D)": (_AMBULANCE[0], {**_AMBULANCE[1], "n_ambulances": 3}),
+}
 
 
-@dataclass(frozen=True)
-class Case:
-    """One case of the benchmark: a problem and a number of episodes."""
+def time_fused(problem: str, episodes: int, seed: int = 0) -> tuple[float, float, Any]:
+    """Run the compiled driver.
 
-    name: str
-    env_id: str
-    options: dict[str, Any]
-    episodes: int
-    n_ambulances: int = 1
-
-    def make(self) -> gym.Env[Any, Any]:
-        return gym.make(self.env_id, **self.options)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """The results of one case. Times are nanoseconds of processor time per step."""
-
-    case: Case
-    fused: float
-    late: float  # the last tenth of the fused run
-    python: float
-    bytes_per_ball: float
-    n_balls: int
-
-
-def cases(quick: bool) -> list[Case]:
-    """Return the cases: 2-D problems at several lengths, then two and three ambulances."""
-    oil = ("zooming/Oil-v0", {"survey": "laplace", "sharpness": 1.0})
-    beta = ("zooming/Ambulance-v0", {"arrivals": "beta", "travel_weight": 0.25})
-    lengths = (2_000, 20_000) if quick else (2_000, 20_000, 1_000_000)
-    found = [
-        Case(name, *env, k)
-        for name, env in (("oil laplace 1", oil), ("ambulance beta .25", beta))
-        for k in lengths
-    ]
-    for n in (2, 3):
-        options = {**beta[1], "n_ambulances": n}
-        found.append(
-            Case(f"{n} ambulances ({2 * n}-D)", beta[0], options, 10_000 if quick else 100_000, n)
-        )
-    return found
-
-
-def measure(case: Case) -> Measured:
-    """Measure all times of one case, one right after the other, so that ratios are comparable."""
-    repeats = range(max(1, min(10, 100_000 // case.episodes)))  # short runs: best of ten
-    fused, late, agent = fastest(case, repeats)
-    used = agent.nbytes / agent.n_balls
-    return Measured(case, fused, late, _python_driven(case, agent), used, agent.n_balls)
-
-
-def fastest(case: Case, seeds: Iterable[int]) -> tuple[float, float, Any]:
-    """Run the fused driver with each seed.
-
-    Return nanoseconds per step of the fastest run and of the fastest last tenth, and an agent.
+    Return nanoseconds of processor time per step, of all episodes and of the last tenth, and the
+    agent.
     """
-    whole, late, tenth = math.inf, math.inf, max(case.episodes // 10, 1)
-    for seed in seeds:
-        agent = AdaptiveQ(case.make(), bonus=BONUS, seed=seed)
-        began = time.process_time()
-        agent.learn(case.episodes - tenth)
-        middle = time.process_time()
-        agent.learn(tenth)
-        ended = time.process_time()
-        whole = min(whole, (ended - began) / case.episodes / agent.horizon * 1e9)
-        late = min(late, (ended - middle) / tenth / agent.horizon * 1e9)
-    return whole, late, agent
+    env_id, options = PROBLEMS[problem]
+    agent, tenth = AdaptiveQ(gym.make(env_id, **options), bonus=BONUS, seed=seed), episodes // 10
+    began = time.process_time()
+    agent.learn(episodes - tenth)
+    middle = time.process_time()
+    agent.learn(tenth)
+    ended = time.process_time()
+    per_step = 1e9 / agent.horizon
+    return (ended - began) * per_step / episodes, (ended - middle) * per_step / tenth, agent
 
 
-def _python_driven(case: Case, agent: Any) -> float:
-    """Return nanoseconds of agent time per step, driven from Python."""
-    env, transitions = case.make(), []
+def time_python(problem: str, agent: Any) -> float:
+    """Return nanoseconds of agent time per step, of act and update driven from Python."""
+    env_id, options = PROBLEMS[problem]
+    env, transitions = gym.make(env_id, **options), []
     for episode in range(400):
         observation, _ = env.reset(seed=episode)
         for step in range(agent.horizon):
@@ -112,28 +66,21 @@ def main(quick: bool = False) -> None:
     Absolute times depend on the machine and its load. Compare the ratios.
 
     Args:
-        quick: leave out the runs of a million episodes, and shorten some of the others.
+        quick: play 2,000 episodes instead of 100,000.
     """
     from zooming.lab.study.run_command import make_table, wide_console
 
-    AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).learn(1)  # compiles
-    console = wide_console()
+    episodes, console = 2_000 if quick else 100_000, wide_console()
     table = make_table(
-        "AdaptiveQ, bonus 0.1, horizon 5: nanoseconds of processor time per step",
-        ["problem"], "K", "fused", "late", "Python", "ratio", "balls", "bytes",
+        f"AdaptiveQ, {episodes:,} episodes of 5 steps: nanoseconds of processor time per step",
+        ["problem"], "fused", "late", "Python", "ratio", "balls", "bytes",
     )  # fmt: skip
-    for case in cases(quick):
-        m = measure(case)
-        table.add_row(
-            case.name,
-            f"{case.episodes:,}",
-            f"{m.fused:,.0f}",
-            f"{m.late:,.0f}",
-            f"{m.python:,.0f}",
-            f"{m.python / m.fused:.1f}",
-            f"{m.n_balls:,}",
-            f"{m.bytes_per_ball:.1f}",
-        )
+    for problem in PROBLEMS:
+        time_fused(problem, 10)  # compiles
+        fused, late, agent = time_fused(problem, episodes)
+        python, size = time_python(problem, agent), agent.nbytes / agent.n_balls
+        times = [f"{one:,.0f}" for one in (fused, late, python)]
+        table.add_row(problem, *times, f"{python / fused:.1f}", f"{agent.n_balls:,}", f"{size:.1f}")
     console.print(table)
     console.print(
         "fused: the compiled driver, environment included; late: its last tenth; Python: agent "

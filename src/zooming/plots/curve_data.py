@@ -20,10 +20,7 @@ from zooming.analysis.regret import (
 from zooming.errors import ConfigurationError
 from zooming.validation import Floats
 
-NOT_VALUED = (
-    "there are no exact values of policies: learn(checkpoints=...), or for a study "
-    "zooming run --expected N"
-)
+NOT_VALUED = "there are no exact values of policies: learn(checkpoints=...)"
 
 
 @dataclass(frozen=True)

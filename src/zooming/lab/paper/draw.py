@@ -47,8 +47,7 @@ def _curves(evidence: Evidence, panels: Sequence[Any]) -> None:
     returns, distance, regret, balls = panels
     runs, learners = evidence.runs, _learners(evidence.runs)
     plots.learning_curves(runs, returns, optimum=evidence.optimal)
-    expected = _shows_expected(evidence)
-    plots.distance_to_optimum(runs, distance, optimum=evidence.optimal, expected=expected)
+    plots.distance_to_optimum(runs, distance, optimum=evidence.optimal)
     plots.regret(runs, regret, scale="linear", exponent=False)
     # Scale to the learners; the regret of a heuristic can be much larger.
     regret.set_ylim(
@@ -56,10 +55,8 @@ def _curves(evidence: Evidence, panels: Sequence[Any]) -> None:
     )
     plots.partition_sizes(learners, balls)
     _finish(returns, "return of an episode", "episode")
-    _finish(
-        distance, f"distance to the optimum, {'expected' if expected else 'realized'}", "episode"
-    )
-    _finish(regret, "cumulative regret, realized", "episode")
+    _finish(distance, "distance to the optimum", "episode")
+    _finish(regret, "cumulative regret", "episode")
     _finish(balls, "active balls, all steps", "episode")
 
 
@@ -93,16 +90,6 @@ def _finish(ax: Any, title: str, x: str, y: str = "") -> None:
     ax.tick_params(labelsize=_TEXT - 1)
     if ax.get_legend() is not None:
         ax.get_legend().remove()
-
-
-def _shows_expected(evidence: Evidence) -> bool:
-    """Return whether to draw expected distances to the optimum instead of realized ones.
-
-    They are drawn if outcomes are random and the runs have exact policy values. On a deterministic
-    problem, the returns of all seeds tell more than exact values of a few runs.
-    """
-    _, chances = evidence.optimal.grid.env.outcomes(0, 2)
-    return len(chances) > 1 and all(runs.policy_values.size for runs in evidence.runs.values())
 
 
 def _learners(runs: Mapping[str, Runs]) -> dict[str, Runs]:

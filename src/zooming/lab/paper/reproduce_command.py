@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Sequence
 from dataclasses import asdict
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,12 +20,11 @@ from zooming.lab.paper.claims import Verdict, final_returns, growth_exponent, ov
 from zooming.lab.paper.draw import SUFFIXES, draw
 from zooming.lab.paper.figures import Figure, figures_named
 from zooming.lab.paper.sweep import ADAPTIVE, CENTERS, NET, UNTUNED, Evidence, sweep
-from zooming.lab.report.collect import FINDINGS
+from zooming.lab.report.page import FINDINGS
 from zooming.lab.study import engines
 from zooming.lab.study.engines import Stopped, raise_on_sigterm
-from zooming.lab.study.run_command import say_how_to_continue, wide_console
+from zooming.lab.study.run_command import make_table, say_how_to_continue, wide_console
 from zooming.lab.study.store import LOCK, lock
-from zooming.validation import n_cores
 
 FULL_SEEDS, QUICK_SEEDS = 200, 20
 FEWEST_EPISODES = 20
@@ -92,7 +88,8 @@ def reproduce(
                     workers=workers, progress_bar=True,
                 )  # fmt: skip
                 (folder / PICTURES).mkdir(exist_ok=True)
-                for name, finding in _draw_all(evidence, folder, workers):
+                drawn = rich.progress.track(evidence, "claims and pictures", transient=True)
+                for name, finding in (_draw(one, folder) for one in drawn):
                     findings["figures"][name] = finding
                     findings["overall"] = [
                         _verdict_entry(verdict) for verdict in overall(findings["figures"].values())
@@ -159,25 +156,6 @@ def _is_done(figure: Figure, folder: Path, findings: dict[str, Any]) -> bool:
     return figure.name in findings["figures"] and is_drawn
 
 
-def _draw_all(
-    evidence: Sequence[Evidence], folder: Path, workers: int | None
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Draw the figures in parallel and yield (name, findings) of each, in order."""
-    n_workers = min(n_cores() if workers is None else workers, len(evidence))
-    if n_workers == 1:
-        yield from (_draw(each, folder) for each in evidence)
-        return
-    done = 0
-    try:
-        with ProcessPoolExecutor(n_workers, get_context("spawn"), engines.prepare_worker) as pool:
-            drawn = pool.map(_draw, evidence, [folder] * len(evidence))
-            for found in rich.progress.track(drawn, "drawing", total=len(evidence), transient=True):
-                done += 1
-                yield found
-    except BrokenProcessPool:
-        yield from (_draw(each, folder) for each in evidence[done:])
-
-
 def _draw(evidence: Evidence, folder: Path) -> tuple[str, dict[str, Any]]:
     """Check the claims of one figure, draw it, and return (name, findings)."""
     verdicts = [claim.check(evidence) for claim in evidence.figure.claims]
@@ -188,8 +166,6 @@ def _draw(evidence: Evidence, folder: Path) -> tuple[str, dict[str, Any]]:
 def _figure_entry(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return the entry of a figure for findings.json."""
     regrets = {name: mean_interval(runs.regret[:, -1]) for name, runs in evidence.runs.items()}
-    valued = {name: runs for name, runs in evidence.runs.items() if runs.policy_values.size}
-    expected = {name: mean_interval(runs.expected_regret[:, -1]) for name, runs in valued.items()}
     return {
         "heading": evidence.figure.heading,
         "problem": evidence.figure.problem,
@@ -198,7 +174,6 @@ def _figure_entry(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, 
         "best_scale": evidence.best,
         "agents": {choice.label: name for name, choice in evidence.choices.items()},
         "regret": {name: _as_list(regret) for name, regret in regrets.items()},
-        "expected_regret": {name: _as_list(regret) for name, regret in expected.items()},
         "scores": {
             name: [[scale, *_as_list(mean_interval(values))] for scale, values in scores.items()]
             for name, scores in evidence.scores.items()
@@ -233,14 +208,13 @@ def _as_list(interval: Interval) -> list[float]:
 def show(found: Sequence[dict[str, Any]], overall: Sequence[dict[str, Any]] = ()) -> None:
     """Print a table of regrets, then the verdicts on each figure and on several figures."""
     from rich.markup import escape
-    from rich.table import Table
 
     console = wide_console()
-    title = "regret after all episodes, ± half a 95 % interval; balls of both; claims that hold"
-    table = Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("problem", no_wrap=True)
-    for column in (ADAPTIVE, NET, "of centers", "untuned", "balls", "hold"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = make_table(
+        "regret after all episodes, ± half a 95 % interval; balls of both; claims that hold",
+        ["problem"], ADAPTIVE, NET, "of centers", "untuned", "balls", "hold",
+        box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0),
+    )  # fmt: skip
     for one in found:
         bounds = (one["regret"][name] for name in (ADAPTIVE, NET, CENTERS, UNTUNED))
         regrets = [f"{mean:,.0f} ± {(high - low) / 2:,.0f}" for mean, low, high in bounds]

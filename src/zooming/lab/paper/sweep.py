@@ -28,7 +28,6 @@ CENTERS = "net of centers"  # the same net, but it plays the centers of its cell
 SCALES = (0.0, 0.001, 0.003, *PAPERS_SCALES)
 UNTUNED = "adaptive, default settings"  # zooming's defaults, not tuned
 HEURISTICS = ("no-movement", "median")
-FEWEST_VALUED, VALUED_SHARE = 5, 0.05  # runs of each agent with exact policy values
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,6 @@ def sweep(
             n_seeds,
             entropy=entropy,
             optimum=optimum,
-            valued=max(FEWEST_VALUED, int(VALUED_SHARE * n_seeds)),
         )
         evaluations.append((study, evaluation / figure.problem))
     run_all(evaluations, **options)

@@ -48,8 +48,7 @@ const PLOTS = ["returns", "regret", "replay", "memory"];
 function summary() {
   const head = element("thead"), row = element("tr");
   const solved = data.problems.some((problem) => problem.optimum !== null), unsolved = data.problems.some((problem) => problem.optimum === null);
-  const valued = data.problems.some((problem) => problem.agents.some((agent) => agent.expected_regret));
-  const regrets = ["optimum", "realized regret", ...(valued ? ["expected regret"] : [])];
+  const regrets = ["optimum", "regret"];
   const titles = ["agent", "final return", ...(solved ? regrets : []), ...(unsolved ? ["mean return"] : []), "advantage", "balls", "bytes", "ms a run"];
   for (const title of titles) row.append(element("th", title));
   head.append(row);
@@ -73,7 +72,6 @@ function summary() {
       if (solved) {
         row.append(element("td", problem.optimum === null ? "–" : fixed(problem.optimum, 3)));
         cell(agent.regret, 1, problem.optimum === null ? "" : "objective");
-        if (valued) cell(agent.expected_regret, 1, "");
       }
       if (unsolved) cell(agent.mean_return, 3, problem.optimum === null ? "objective" : "");
       cell(agent.advantage, 3, "", true);
@@ -90,12 +88,11 @@ function summary() {
   at("few-seeds").hidden = !data.few_seeds;
   at("overview-note").textContent =
     `Final return: mean of the last tenth of ${fixed(data.episodes, 0)} episodes. ± is half a 95 % interval over ${data.n_seeds} seeds. ` +
-    (solved ? "Realized regret is the solved optimum minus the returns, added up: where there is chance it can be negative. Regret within the solver's error is 0. " : "") +
-    (valued ? `Expected regret is that of the greedy policies, by their exact values at checkpoints of ${nValued()} runs; exploration is not in it. ` : "") +
+    (solved ? "Regret is the solved optimum minus the returns, added up: where there is chance it can be negative. Regret within the solver's error is 0. " : "") +
     (unsolved ? "Mean return: of all episodes, where no optimum is known to have regret against. " : "") +
     "The best is bold if the 95 % interval of its difference to each other agent, paired by seed, excludes 0. " +
     "The advantage is over a problem's first agent, per episode over all episodes, paired by seed. " +
-    "Ms a run is the mean processor time of learning in the study; exact values of policies are not in it.";
+    "Ms a run is the mean processor time of learning in the study.";
   const clipped = data.problems.flatMap((problem) => problem.agents.filter((agent) => agent.n_clipped)
     .map((agent) => `${problem.name}, ${agent.name}: ${agent.n_clipped.toLocaleString("en-US", { maximumFractionDigits: 1 })} rewards per run were clipped to the reward range.`));
   at("clipped").hidden = !clipped.length;
@@ -128,8 +125,6 @@ function returnTraces(problem) {
   return returns;
 }
 
-const nValued = () => Math.max(...data.problems.flatMap((problem) => problem.agents.map((agent) => agent.n_valued)));
-
 // Where an agent without balls, which does not learn, would set the axis of the regret: its end. Otherwise null.
 function learnersTop(problem) {
   const top = (agents) => 1.12 * Math.max(0, ...agents.flatMap((agent) => agent.curve.objective.mean));
@@ -137,31 +132,26 @@ function learnersTop(problem) {
   return learners > 0 && top(problem.agents) > learners ? learners : null;
 }
 
-const isValued = (problem) => problem.agents.some((agent) => agent.curve.expected);
-const regretTraces = (problem, expected) => problem.agents.flatMap((agent, i) => expected
-  ? (agent.curve.expected ? banded(agent, i, agent.curve.expected.episode, agent.curve.expected) : [])
-  : banded(agent, i, agent.curve.episode, agent.curve.objective));
+const regretTraces = (problem) => problem.agents.flatMap((agent, i) => banded(agent, i, agent.curve.episode, agent.curve.objective));
 
 function curves(problem) {
   Plotly.react("returns", returnTraces(problem), layout("episode", "return"), CONFIG);
-  const solved = problem.optimum !== null, valued = isValued(problem), expected = valued && at("regret-expected").checked;
+  const solved = problem.optimum !== null;
   const cut = solved ? learnersTop(problem) : null;
-  const kind = expected ? "expected" : "realized", objective = solved ? `${kind} regret R(K)` : "mean return";
+  const objective = solved ? "regret R(K)" : "mean return";
   at("unsolved").hidden = solved;
   at("unsolved").textContent = `The optimum of this problem is not known, so returns take the place of regret: ${problem.why_unsolved}.`;
-  at("regret-caption").textContent = solved ? `${expected ? "Expected" : "Realized"} regret R(K)` : "Mean return of all episodes so far";
-  at("regret-expected").parentElement.hidden = !valued;
+  at("regret-caption").textContent = solved ? "Regret R(K)" : "Mean return of all episodes so far";
   at("regret-note").hidden = !solved;
-  at("regret-note").textContent = expected ? `Of the greedy policies, by their exact values at checkpoints of ${nValued()} runs.`
-    : `Of the returns that were observed.${cut ? " The axis ends at the learners; a double click shows all." : ""}` + (valued ? "" : " zooming run --expected 5 measures the expected regret, too.");
-  at("memory-caption").textContent = `Memory against ${solved ? "realized regret" : "mean return"}: a point a seed (up to 100); ${solved ? "down" : "up"} and to the left is better`;
+  at("regret-note").textContent = `Of the returns that were observed.${cut ? " The axis ends at the learners; a double click shows all." : ""}`;
+  at("memory-caption").textContent = `Memory against ${solved ? "regret" : "mean return"}: a point a seed (up to 100); ${solved ? "down" : "up"} and to the left is better`;
   at("regret-log").parentElement.hidden = !solved;  // returns may be negative
   const logarithmic = solved && at("regret-log").checked ? { type: "log", dtick: 1 } : {};
   const shape = layout("episodes K", objective);
   Object.assign(shape.xaxis, logarithmic);
   Object.assign(shape.yaxis, logarithmic);
   if (cut && !logarithmic.type) shape.yaxis.range = [0, cut];
-  Plotly.react("regret", regretTraces(problem, expected), shape, CONFIG);
+  Plotly.react("regret", regretTraces(problem), shape, CONFIG);
   const points = problem.agents.map((agent, i) => ({
     x: agent.seeds.map((seed) => seed[0]), y: agent.seeds.map((seed) => seed[1]), mode: "markers", name: escapeHtml(agent.name),
     marker: { color: agent.color, symbol: SYMBOLS[i % SYMBOLS.length], size: 7, opacity: 0.65 },
@@ -169,7 +159,7 @@ function curves(problem) {
   }));
   const memories = new Set(points.flatMap((one) => one.x));
   at("memory").parentElement.hidden = memories.size < 2;  // nothing to compare
-  if (memories.size > 1) Plotly.react("memory", points, layout("active balls at the end", solved ? "realized regret R(K)" : objective), CONFIG);
+  if (memories.size > 1) Plotly.react("memory", points, layout("active balls at the end", objective), CONFIG);
 }
 
 function legend(problem) {
@@ -225,12 +215,11 @@ function replay() {
   const problem = data.problems[shown], agent = problem.replays[at("replay-agent").value], step = Number(at("replay-step").value);
   const frame = Number(at("replay-frame").value), lines = borders(agent.steps[step], frame);
   const cut = agent.is_cut && frame === agent.frames.length - 1 ? "; later there are too many to show" : "";
-  at("replay-caption").textContent = `episode ${agent.frames[frame].toLocaleString("en-US")}: ${lines.n} balls${agent.cuts[step] ? " in the slice" : ""}${cut}`;
+  at("replay-caption").textContent = `episode ${agent.frames[frame].toLocaleString("en-US")}: ${lines.n} balls${cut}`;
   const over = { x: lines.x, y: lines.y, mode: "lines", line: { color: "#000000", width: 1 }, hoverinfo: "skip", showlegend: false };
   const all = agent.steps[step], range = (k) => [Math.min(...all.map((ball) => ball[k])), Math.max(...all.map((ball) => ball[k + 2]))];
-  const star = problem.q_star, symbol = star ? "Q*" : "Q", [x, y] = agent.axes.map((name) => (agent.cuts[step] ? name : name.split("[")[0]));
-  at("replay-title").textContent = `How a partition grew, ${star ? "over Q*" : "colored by the agent's own estimate Q"}` +
-    (agent.cuts[step] ? `: a slice, cut at ${agent.cuts[step]}` : "");
+  const star = problem.q_star, symbol = star ? "Q*" : "Q", [x, y] = agent.axes.map((name) => name.split("[")[0]);
+  at("replay-title").textContent = `How a partition grew, ${star ? "over Q*" : "colored by the agent's own estimate Q"}`;
   const colors = star ? { x: star.state, y: star.action, z: star.steps[step], zsmooth: "best" } : painted(all, frame, range(0), range(1));
   const traces = [{ type: "heatmap", ...colors, colorscale: "Viridis", colorbar: { title: { text: symbol, side: "top" }, thickness: 12, outlinewidth: 0 },
     hovertemplate: `${escapeHtml(x)} %{x:.3f}, ${escapeHtml(y)} %{y:.3f}: ${symbol} %{z:.3f}<extra></extra>` }, over];
@@ -317,9 +306,8 @@ function unfold() {
     beside.append(plots);
     section.append(legends, beside);
     at("printed").append(section);
-    const solved = problem.optimum !== null, expected = isValued(problem) && at("regret-expected").checked;
-    const kind = solved ? `${expected ? "expected" : "realized"} regret R(K)` : "mean return";
-    for (const [traces, x, y] of [[returnTraces(problem), "episode", "return"], [regretTraces(problem, expected), "episodes K", kind]]) {
+    const solved = problem.optimum !== null, kind = solved ? "regret R(K)" : "mean return";
+    for (const [traces, x, y] of [[returnTraces(problem), "episode", "return"], [regretTraces(problem), "episodes K", kind]]) {
       const plot = element("div");
       plots.append(plot);
       const shape = { ...layout(x, y), width: 380, height: 180 }, cut = solved && y === kind ? learnersTop(problem) : null;
@@ -344,6 +332,6 @@ at("problem-choice").addEventListener("change", (event) => choose(Number(event.t
 for (const id of ["replay-step", "replay-frame"]) at(id).addEventListener("input", replay);
 at("replay-agent").addEventListener("input", rewound);
 at("replay-play").addEventListener("click", play);
-for (const id of ["regret-log", "regret-expected"]) at(id).addEventListener("change", () => curves(data.problems[shown]));
+at("regret-log").addEventListener("change", () => curves(data.problems[shown]));
 at("configuration").textContent = data.manifests.map((manifest) => JSON.stringify(manifest, null, 1)).join("\n");
 choose(0);

@@ -23,7 +23,6 @@ from gymnasium.envs.registration import load_env_creator
 from numpy.typing import NDArray
 
 from zooming.agents.base import seeds
-from zooming.agents.base.agent import Agent
 from zooming.agents.training.history import History
 from zooming.agents.training.many import learn_many
 from zooming.analysis.evaluate import evaluate
@@ -35,20 +34,13 @@ from zooming.validation import check_int, option_names, refuse_unknown
 # Limits of a chunk. Long runs get small chunks: interruptions lose little, and all cores work.
 MOST_SEEDS, MOST_EPISODES = 20, 40_000
 N_CHECKPOINTS = 60
-N_VALUES = 16  # checkpoints of a run whose policies are valued
-# Outcomes per step for one state axis. On the paper's problems, the values are within 0.003 of
-# those with the 400 outcomes of `evaluate`, in a twentieth of the time.
-N_OUTCOMES = 64
 WARM_UP = 20  # episodes; some kernels are first called after several
 FINAL_VALUE = "final_value"  # name of the array of sampled values
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """The configuration of a study: problems x agents x seeds, with `episodes` per run.
-
-    `Study` describes the fields; `n_valued` is its `valued`.
-    """
+    """The configuration of a study: problems x agents x seeds. `Study` describes the fields."""
 
     problems: tuple[Problem, ...]
     agents: tuple[AgentChoice, ...]
@@ -57,11 +49,9 @@ class Configuration:
     entropy: int = 0
     stream: str = "run"
     optimum: str = "fine"
-    n_valued: int = 0
     value_episodes: int = 0
 
     def __post_init__(self) -> None:
-        check_int(self.n_valued, "valued", 0)
         check_int(self.value_episodes, "value_episodes", 0)
         check_int(self.episodes, "episodes", 1)
         check_int(self.n_seeds, "seeds", 1)
@@ -117,9 +107,8 @@ class Configuration:
     def as_json(self) -> dict[str, Any]:
         """Return the configuration as JSON values."""
         described: dict[str, Any] = json.loads(json.dumps(asdict(self), default=json_default))
-        for name in ("n_valued", "value_episodes"):  # as before there was such a setting
-            if not described[name]:
-                del described[name]
+        if not self.value_episodes:  # as before there was such a setting
+            del described["value_episodes"]
         return described
 
     @classmethod
@@ -128,6 +117,10 @@ class Configuration:
 
         Raise ConfigurationError if it is invalid.
         """
+        if content.get("n_valued"):
+            raise ConfigurationError(
+                "it was made with --expected, which is gone; run it again without it"
+            )
         try:
             problems = tuple(Problem(**problem) for problem in content["problems"])
             agents = tuple(AgentChoice(**agent) for agent in content["agents"])
@@ -175,30 +168,17 @@ class Configuration:
 
     def chunks_of(self, problem: Problem, agent: AgentChoice) -> list[Chunk]:
         """Return the chunks of an agent on a problem, in the order of their seeds."""
-        most, found = self._block(problem, agent), []
-        for first in range(0, self.n_seeds, most):
-            last = min(first + most, self.n_seeds)
-            n_valued = max(0, min(last, self.n_valued) - first)
-            found.append(
-                Chunk(
-                    problem,
-                    agent,
-                    self.episodes,
-                    first,
-                    last,
-                    self.entropy,
-                    self.stream,
-                    n_valued,
-                    self.value_episodes,
-                )
-            )
-        return found
+        most, rest = self._block(problem, agent), (self.entropy, self.stream, self.value_episodes)
+        return [
+            Chunk(problem, agent, self.episodes, first, min(first + most, self.n_seeds), *rest)
+            for first in range(0, self.n_seeds, most)
+        ]
 
 
-def checkpoint_episodes(episodes: int, n: int = N_CHECKPOINTS) -> NDArray[np.int64]:
-    """Return about `n` episodes, denser at the beginning. The last episode is included."""
-    even = np.linspace(1, episodes, n // 2)
-    early = np.geomspace(1, episodes, n // 2)
+def checkpoint_episodes(episodes: int) -> NDArray[np.int64]:
+    """Return about N_CHECKPOINTS episodes, denser at the beginning, with the last one."""
+    even = np.linspace(1, episodes, N_CHECKPOINTS // 2)
+    early = np.geomspace(1, episodes, N_CHECKPOINTS // 2)
     return np.unique(np.round(np.concatenate([even, early])).astype(np.int64))
 
 
@@ -206,8 +186,7 @@ def checkpoint_episodes(episodes: int, n: int = N_CHECKPOINTS) -> NDArray[np.int
 class Chunk:
     """The runs of one agent on one problem with the seeds from `first` to `last` - 1.
 
-    The policies of the first `n_valued` runs are valued exactly. The final policies of all runs are
-    valued on `value_episodes` sampled episodes.
+    The final policies are valued on `value_episodes` sampled episodes.
     """
 
     problem: Problem
@@ -217,14 +196,12 @@ class Chunk:
     last: int
     entropy: int
     stream: str
-    n_valued: int = 0
     value_episodes: int = 0
 
     @property
     def name(self) -> str:
         """The file name, readable and unique for each chunk."""
         what = [asdict(self.problem), asdict(self.agent), self.episodes, self.entropy, self.stream]
-        what += [self.n_valued] if self.n_valued else []
         what += [f"value {self.value_episodes}"] if self.value_episodes else []
         name = _file_name(f"{self.problem.name}--{self.agent.label}", what)
         return f"{name}--{self.first:05d}-{self.last:05d}"
@@ -248,44 +225,25 @@ class Chunk:
         """Train the agents. Return totals per run, and curves per run and checkpoint."""
         return self.measure(self.learn()[0])
 
-    def learn(self) -> tuple[list[tuple[History, list[float]]], float]:
-        """Train the agents. Return (runs, processor seconds of learning in all runs).
-
-        A run is its history and, if asked for, the exact values of its policies. Learning is timed
-        in the runs that are not valued, if there are some: values take longer than a run, and
-        pauses for them make it slower.
-        """
+    def learn(self) -> tuple[list[History], float]:
+        """Train the agents. Return (histories, processor seconds of learning in all runs)."""
         run_seeds = [
             seeds.derive_seed(self.entropy, f"{self.stream} {i}")
             for i in range(self.first, self.last)
         ]
         with self._name_errors():
             env, make = self.problem.make(), partial(self.agent.make, episodes=self.episodes)
-            valued = [
-                _learn_valued(make(self.problem.make(), seed), env, self.episodes)
-                for seed in run_seeds[: self.n_valued]
-            ]
             began = time.process_time()
             # The engines start one process per core, so each uses one thread.
-            others = learn_many(make, env, run_seeds[self.n_valued :], self.episodes, n_workers=1)
-            seconds = time.process_time() - began
-        runs = [(history, values) for history, values, _ in valued]
-        runs += [(history, list[float]()) for history in others]
-        if not others:
-            return runs, sum(one for *_, one in valued)
-        return runs, seconds * len(runs) / len(others)
+            histories = learn_many(make, env, run_seeds, self.episodes, n_workers=1)
+            return histories, time.process_time() - began
 
-    def measure(self, runs: list[tuple[History, list[float]]]) -> dict[str, NDArray[Any]]:
+    def measure(self, histories: list[History]) -> dict[str, NDArray[Any]]:
         """Return the arrays of the chunk, computed from the output of `learn`."""
-        histories = [history for history, _ in runs]
         episodes = checkpoint_episodes(self.episodes)
         totals = [np.cumsum(history.returns) for history in histories]
         tail = max(1, self.episodes // 10)
-        values = [found for _, found in runs if found]
-        n_points = len(checkpoint_episodes(self.episodes, N_VALUES))
-        policy_values = {"policy_values": np.array(values).reshape(len(values), n_points)}
         return {
-            **(policy_values if self.n_valued else {}),
             **({FINAL_VALUE: self._final_values(histories)} if self.value_episodes else {}),
             "seed": np.arange(self.first, self.last),
             "final_return": np.array([history.returns[-tail:].mean() for history in histories]),
@@ -354,25 +312,3 @@ def _file_name(readable: str, content: Any) -> str:
         json.dumps(content, default=json_default, sort_keys=True).encode()
     ).hexdigest()[:8]
     return f"{re.sub(r'[^A-Za-z0-9._=-]+', '_', readable)[:80]}--{digest}"
-
-
-def _learn_valued(agent: Agent, env: Any, episodes: int) -> tuple[History, list[float], float]:
-    """Train an agent, and value its policy exactly on `env` at N_VALUES checkpoints.
-
-    Return (history, values, processor seconds of learning). The history equals that of
-    `agent.learn(episodes)`. The list of values is empty if the policy cannot be valued exactly.
-    """
-    seconds = 0.0
-    resolution = N_OUTCOMES if env.observation_space.shape == (1,) else None
-    history, values, is_valued = History(np.empty(0), np.empty(0, np.int64)), list[float](), True
-    for episode in checkpoint_episodes(episodes, N_VALUES).tolist():
-        began = time.process_time()
-        history += agent.learn(episode - agent.n_episodes)
-        seconds += time.process_time() - began
-        try:
-            if is_valued:
-                found = evaluate(agent, env, exact=True, resolution=resolution)
-                values.append(float(found.mean))
-        except (ZoomingError, TypeError):
-            values, is_valued = [], False
-    return history, values, seconds

@@ -27,7 +27,6 @@ from zooming.lab.study.problems import (
 from zooming.lab.study.study import FEW_SEEDS, Row, Study
 from zooming.lab.tune import PAPERS_SCALES, Tuned
 from zooming.lab.tune import tune as tune_options
-from zooming.validation import check_int
 
 WIDTH = 140  # characters per line of tables written to a file or a pipe
 Names = tyro.conf.Positional[tuple[str, ...]]
@@ -41,7 +40,6 @@ def run(
     seeds: int = 20,
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
     entropy: int = 0,
-    expected: int = 0,
     engine: str = "local",
     workers: int | None = None,
     address: str | None = None,
@@ -58,8 +56,6 @@ def run(
         seeds: number of runs of each agent on each problem.
         set: options of the problems.
         entropy: number from which the seeds are derived. Another number gives other seeds.
-        expected: number of runs of each agent whose policies are valued exactly, for the expected
-            regret of zooming report. Valuing a run takes about as long as the run itself.
         engine: local (processes on this machine) or ray.
         workers: number of processes. By default one per core.
         address: address of a running Ray cluster.
@@ -72,7 +68,6 @@ def run(
         episodes,
         seeds,
         entropy=entropy,
-        valued=check_int(expected, "--expected", 0),
     )
     print(study)
     try:

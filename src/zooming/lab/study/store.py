@@ -36,7 +36,6 @@ from zooming.errors import CheckpointError, ConfigurationError
 from zooming.lab.rivals.rival import versions_of
 from zooming.lab.study.configuration import (
     FINAL_VALUE,
-    N_VALUES,
     Chunk,
     Configuration,
     checkpoint_episodes,
@@ -480,15 +479,6 @@ def _find_fault(chunk: Chunk, arrays: dict[str, NDArray[Any]]) -> str | None:
             )
         if not np.isfinite(arrays[name]).all():
             return f"a {name} that is not finite"
-    if chunk.n_valued:
-        values = arrays.get("policy_values", np.empty(0))
-        n_points = len(checkpoint_episodes(chunk.episodes, N_VALUES))
-        if (
-            values.shape not in ((chunk.n_valued, n_points), (0, n_points))
-            or values.dtype.kind != "f"
-            or not np.isfinite(values).all()
-        ):
-            return "policy values that are not those of its first runs"
     if not np.array_equal(arrays["seed"], np.arange(chunk.first, chunk.last)):
         return "other seeds"
     if not np.array_equal(arrays["curve_episode"], points):

@@ -5,18 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.analysis.regret import optimum_error
 from zooming.errors import ConfigurationError
 from zooming.lab.study import engines, modules
-from zooming.lab.study.configuration import N_VALUES, Chunk, Configuration, checkpoint_episodes
+from zooming.lab.study.configuration import Chunk, Configuration
 from zooming.lab.study.problems import AgentChoice, Problem, agent_named, resolve_problem
 from zooming.lab.study.store import CHUNKS, Optima, Store, StoredOptimum
 from zooming.plots.curve_data import Runs
@@ -89,9 +88,6 @@ class Study:
         Name of the stream of seeds. `tune` uses "tune" for its search.
     optimum
         Precision of the optima: "fine", or "rough" for half the resolution.
-    valued
-        Number of runs of each agent whose policies are valued exactly, for the expected regret.
-        Valuing a run takes about as long as the run itself.
     value_episodes
         Number of episodes on which the final policy of every run is valued, without learning.
         `results.parquet` then has a column `final_value`. 0 values none.
@@ -121,7 +117,6 @@ class Study:
         entropy: int = 0,
         stream: str = "run",
         optimum: str = "fine",
-        valued: int = 0,
         value_episodes: int = 0,
     ) -> None:
         self.configuration = Configuration(
@@ -132,7 +127,6 @@ class Study:
             entropy,
             stream,
             optimum,
-            valued,
             value_episodes,
         )
 
@@ -399,17 +393,6 @@ def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs
         runs = store.runs(problems[problem], agent)
         curves = runs["curve_total"], runs["curve_n_balls"], runs["nbytes"]
         found[agent.label] = Runs(runs["curve_episode"], *curves, optimum and optimum.return_)
-        chunks = [c for c in store.configuration.chunks_of(problems[problem], agent) if c.n_valued]
-        if optimum is None or not chunks:
-            continue
-        values = np.concatenate([store.read(chunk)["policy_values"] for chunk in chunks])
-        if len(values):
-            found[agent.label] = replace(
-                found[agent.label],
-                checkpoints=checkpoint_episodes(store.configuration.episodes, N_VALUES),
-                policy_values=values,
-                error=optimum.error,
-            )
     return found
 
 
