@@ -26,9 +26,7 @@ def main(episodes: int = 50_000) -> None:
         1, 2, figsize=(12, 5), width_ratios=(2, 3), layout="constrained"
     )
     balls.plot(left)  # the first state and action axis; the title says where the others are cut
-    plots.policy(
-        agent, right, steps=(1, 2, 4)
-    )  # one map per step and ambulance, gray where nobody was
+    plots.policy(agent, right, steps=(1, 2, 4))  # one map per step and ambulance
     OUT.parent.mkdir(exist_ok=True)
     figure.savefig(OUT, dpi=80)
     print(f"Figure: {OUT}")

@@ -138,7 +138,7 @@ def test_the_help_describes_each_command_by_its_first_sentence(capsys):
 
 def test_a_command_without_its_libraries_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tyro", None)
-    monkeypatch.delitem(sys.modules, "zooming.app.agent_commands", raising=False)
+    monkeypatch.delitem(sys.modules, "zooming.app.saved_commands", raising=False)
     with pytest.raises(SystemExit, match=r"needs tyro: pip install 'zooming\[lab\]'"):
         cli.main(["export", "agent.zoom", "policy.py"])
 

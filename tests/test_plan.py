@@ -198,7 +198,7 @@ def test_the_command_writes_one_page(tmp_path, capsys):
     page = (tmp_path / "plan" / "plan.html").read_text()
     assert "<b>demand" not in page
     assert "&lt;b&gt;demand" in page
-    assert page.count("data:image/png;base64,") == 2
+    assert "value out of sample" in page
     facts = json.loads((tmp_path / "plan" / "plan.json").read_text())
     assert facts["low"] < facts["value"] < facts["high"] < facts["bound"]
     assert {file.name for file in (tmp_path / "plan").iterdir()} == {

@@ -144,8 +144,7 @@ def test_a_policy_is_what_predict_says_at_each_step(agent, optimal):
         assert best.get_ydata().tolist() == [optimal.action(step, [x])[0] for x in best.get_xdata()]
         assert tuple(best.get_color()) == tuple(line.get_color())
         assert (best.get_linestyle(), line.get_linestyle()) == ("--", "-")
-    # Episodes start at 0.5, so that few were near 0 or 1.
-    assert texts(ax) == ["step 0", "step 3", "optimal", "no visits nearby"]
+    assert texts(ax) == ["step 0", "step 3", "optimal"]
     assert ax.get_title() == "policy, 2 of 5 steps"
 
 
@@ -163,13 +162,13 @@ def test_a_policy_of_a_rule_of_thumb_is_drawn():
 def test_a_policy_of_more_dimensions_is_a_slice_and_says_so():
     env = gym.make("zooming/Ambulance-v0", n_ambulances=2, horizon=40)
     agent = zooming.AdaptiveQ(env, seed=0)
-    ax = plots.policy(agent, axes=(1, 0), at=[0.2, 0.5], n=5)
+    ax = plots.policy(agent, axes=(1, 2), at=[0.2, 0.5], n=5)
     assert ax.get_title() == "policy at state[0] = 0.2, 6 of 40 steps"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("state[1]", "action[0]")
     steps = texts(ax)
     assert steps == [f"step {step}" for step in (0, 8, 16, 23, 31, 39)]
     for options, message in (
-        ({"axes": (2, 0)}, "state axis from 0 to 1"),
+        ({"axes": (9, 0)}, "axes: no axis is named 9"),
         ({"at": [0.5]}, "one point of 2 numbers"),
         (
             {"at": {"action[0]": 0.5}},
@@ -255,47 +254,6 @@ def test_whole_axes_have_ticks_at_whole_numbers_only():
                 assert len(texts_shown) <= 12
 
 
-def taught(kind, n_state):
-    """An agent that has visited states from 0.6 to 0.9 only, along every axis."""
-    space = helpers.box(*[(0, 1)] * n_state)
-    agent = kind(Boxes(space, helpers.box((0, 1))), horizon=1, seed=0)
-    for x, a in np.random.default_rng(0).random((300, 2)):
-        agent.update(0, np.full(n_state, 0.6 + 0.3 * x), [a], 0.5, np.full(n_state, 0.5), True)
-    return agent
-
-
-@pytest.mark.parametrize("at_once", [20_000, 7])
-@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.Planner])
-def test_states_without_visits_nearby_are_gray(kind, at_once, monkeypatch):
-    monkeypatch.setattr("zooming.plots.policies.AT_ONCE", at_once)
-    ax = plots.policy(taught(kind, 1), n=101)
-    shaded = [patch.get_extents().transformed(ax.transData.inverted()) for patch in ax.patches]
-    assert [one.x0 for one in shaded][:1] == pytest.approx([0.0])
-    assert 0.4 <= shaded[0].x1 <= 0.56  # a visit at 0.6 is near 0.55
-    assert not any(one.x0 < x < one.x1 for one in shaded for x in (0.6, 0.7, 0.8, 0.9))
-    assert texts(ax)[-1] == "no visits nearby"
-    assert len(ax.lines[0].get_xdata()) == 101  # the policy is drawn there, too
-
-
-def test_a_map_is_gray_where_there_were_no_visits_nearby():
-    ax = plots.policy(taught(zooming.Planner, 2), n=21)
-    gray = ax.collections[-1]
-    is_shown = ~np.ma.getmaskarray(gray.get_array()).reshape(21, 21)
-    assert gray.get_cmap()(0.0)[:3] == pytest.approx([0.92] * 3)
-    assert is_shown[4, 4]
-    assert is_shown[4, 15]  # states are alike along both axes
-    assert not is_shown[15, 15]
-    assert "gray: no visits nearby" in ax.figure.get_suptitle()
-
-
-def test_an_agent_that_does_not_know_its_visits_has_nothing_gray():
-    new = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-    for one in (new, zooming.NoMovement(gym.make("zooming/Oil-v0"))):
-        ax = plots.policy(one, n=5)
-        assert not ax.patches
-        assert "no visits nearby" not in texts(ax)
-
-
 # --- maps of a policy -----------------------------------------------------------------------------
 
 
@@ -310,8 +268,7 @@ def test_a_policy_over_two_states_is_a_map_for_each_step_and_action(two):
         assert drawn.ravel().tolist() == played[:, row].tolist()
     assert [one.get_title() for one in found[0]] == ["step 0", "step 3"]
     assert (found[1, 0].get_xlabel(), found[1, 0].get_ylabel()) == ("state[0]", "state[1]")
-    title = "policy, 2 of 5 steps; gray: no visits nearby"
-    assert found[0, 0].figure.get_suptitle() == title
+    assert found[0, 0].figure.get_suptitle() == "policy, 2 of 5 steps"
     one = plots.policy(two, steps=[1], axes=("state[1]", "state[0]", "action[1]"), n=5)
     assert (one.get_xlabel(), one.get_ylabel()) == ("state[1]", "state[0]")
 
@@ -322,9 +279,7 @@ def test_a_map_is_drawn_on_the_axes_that_are_given(two):
     assert found.shape == (2, 2)
     assert {one.figure for one in found.ravel()} == {figure}
     assert not places[0].axison
-    assert (
-        found[1, 1].get_xlabel() == "state[0]\ngray: no visits nearby"
-    )  # a given figure may have a title of its own
+    assert not figure.get_suptitle()  # a given figure may have a title of its own
     own = plt.subplots(2, 1)[1]
     assert plots.policy(two, own, steps=[0], n=5).ravel().tolist() == own.tolist()
     with pytest.raises(
@@ -365,16 +320,6 @@ def test_a_map_of_three_states_says_where_each_step_is_cut():
         for h, x in zip((0, 4), where, strict=True)
     ]
     assert texts(lines)[:2] == expected  # each step is cut where it plays
-
-
-def test_a_map_over_the_optimum_has_a_row_of_it():
-    env = gym.make("zooming/Ambulance-v0", n_ambulances=2, horizon=1)
-    agent, optimal = zooming.AdaptiveQ(env, seed=0), zooming.solve(env, 4)
-    found = plots.policy(agent, optimal=optimal, n=3, axes=("state[0]", "state[1]", "action[1]"))
-    assert [one.get_title() for one in found[:, 0]] == ["step 0", "optimal, step 0"]
-    drawn = np.asarray(found[1, 0].collections[0].get_array()).reshape(15, 15)
-    places = np.linspace(0, 1, 15)
-    assert drawn[4, 9] == optimal.action(0, [places[9], places[4]])[1]
 
 
 def test_a_map_of_discrete_states_and_actions_has_a_color_for_each_value():

@@ -15,7 +15,6 @@ from gymnasium.utils.env_checker import check_env
 
 import zooming
 from zooming.envs.compiled import MODES, Scene
-from zooming.plots import rendering
 
 
 def count(state, action, step, params, chance, next_state):
@@ -127,10 +126,10 @@ def test_a_scene_has_the_last_step():
     assert (scene.before, scene.action, scene.state) == ([0.5], [0.1], [0.1])
 
 
-# --- windows --------------------------------------------------------------------------------------
+# --- modes ----------------------------------------------------------------------------------------
 
 
-def test_without_a_display_human_prints_the_text_of_every_step(capsys):
+def test_human_prints_the_text_of_every_step(capsys):
     env = gym.make("zooming/Oil-v0", render_mode="human")
     env.reset(seed=0)
     assert env.step(np.array([0.75]))[1] == 0.75
@@ -141,27 +140,6 @@ def test_without_a_display_human_prints_the_text_of_every_step(capsys):
     ]
     assert "reward 0.75, return 0.75" in printed
     env.close()
-
-
-def test_with_a_display_human_shows_each_frame_in_one_window(monkeypatch):
-    import matplotlib.pyplot as plt
-
-    pauses = []
-    monkeypatch.setattr(plt, "pause", pauses.append)
-    monkeypatch.setattr(rendering, "_windows", lambda: plt)
-    before, env = plt.get_fignums(), gym.make("zooming/Oil-v0", render_mode="human")
-    env.reset(seed=0)
-    env.step(np.array([0.75]))
-    pictures = env.unwrapped._pictures
-    (number,) = {*plt.get_fignums()} - {*before}
-    frame = pictures.frame(Scene(env.unwrapped._state, env.unwrapped._played, rendering))
-    assert (pictures._window.get_array() == frame).mean() > 0.99
-    assert pauses == [1 / env.metadata["render_fps"]] * 2
-    plt.close(number)  # as a user may
-    env.step(np.array([0.75]))
-    assert len({*plt.get_fignums()} - {*before}) == 1
-    env.close()
-    assert plt.get_fignums() == before
 
 
 @pytest.mark.process
@@ -200,7 +178,7 @@ def test_without_a_render_mode_nothing_is_kept_and_render_says_what_to_do():
     env = gym.make("zooming/Oil-v0").unwrapped
     env.reset(seed=0)
     env.step(np.array([0.5]))
-    assert (env._played, env._pictures) == ([], None)
+    assert env._played == []
     message = 'made without a render mode. Make it with render_mode="rgb_array"'
     with pytest.warns(UserWarning, match=message):
         assert env.render() is None
@@ -247,7 +225,7 @@ def test_in_human_mode_every_step_of_training_is_shown(capsys):
     assert capsys.readouterr().out.count("of 5 steps played") == 2 * 6
 
 
-def test_a_copy_and_a_pickle_show_the_same_and_have_pictures_of_their_own():
+def test_a_copy_and_a_pickle_show_the_same():
     env = gym.make("zooming/Ambulance-v0", render_mode="rgb_array")
     env.reset(seed=0)
     env.step(np.array([0.7]))
@@ -255,7 +233,6 @@ def test_a_copy_and_a_pickle_show_the_same_and_have_pictures_of_their_own():
     twin = copy.deepcopy(env)
     again = pickle.loads(pickle.dumps(env.unwrapped))
     for other in (twin, again):
-        assert other.unwrapped._pictures is None
         assert (other.render() == frame).all()
     twin.step(np.array([0.2]))
     assert (env.render() == frame).all()

@@ -26,7 +26,7 @@ METHODS = {
     "History.plot": ("zooming.plots.curves", "plot_history"),
     "Partition.plot": ("zooming.plots.partitions", "partition"),
     "RenderedEnv.draw": ("zooming.plots.rendering", "draw_ranges"),
-    "RenderedEnv._make_pictures": ("zooming.plots.rendering", "Pictures"),
+    "RenderedEnv._render_scene": ("zooming.plots.rendering", "render_scene"),
 }
 
 # Zooming's agents, by class name: the one list of them. Files name agents by these names.

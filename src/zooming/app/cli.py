@@ -64,22 +64,22 @@ COMMANDS = {
         "partitions.",
     ),
     "audit": Command(
-        "app.agent_commands:audit_file", "Check that a saved agent obeys the laws of the paper."
+        "app.saved_commands:audit_file", "Check that a saved agent obeys the laws of the paper."
     ),
     "explain": Command(
-        "app.agent_commands:explain_file",
+        "app.saved_commands:explain_file",
         "Print the policy of a saved agent as rules, and how much return the rules lose.",
     ),
     "export": Command(
-        "app.agent_commands:export_file",
+        "app.saved_commands:export_file",
         "Write the policy of a saved agent as Python, JSON, C or SQL.",
     ),
     "show": Command(
-        "app.agent_commands:show_file",
+        "app.saved_commands:show_file",
         "Write an HTML page on which a person moves the state and sees what the policy does.",
     ),
     "desk": Command(
-        "app.desk_command:show_desk", "Print what happens at a desk, and write it as a page."
+        "app.saved_commands:show_desk", "Print what happens at a desk, and write it as a page."
     ),
     "warm": Command(
         "app.warm_command:warm",

@@ -87,13 +87,11 @@ class RenderedEnv(gym.Env[Any, Any]):
         self.render_mode = render_mode
         self._state: Floats | None = None
         self._played: list[tuple[Floats, Floats, float]] = []
-        self._pictures: Any = None  # created on first use
 
     def render(self) -> Any:
-        """Return the picture as pixels ("rgb_array") or text ("ansi"), or show it ("human").
+        """Return the picture as pixels ("rgb_array") or text ("ansi"), or print the text ("human").
 
-        "human" opens a matplotlib window, or prints the text if there is no display. In this mode
-        `reset` and `step` render by themselves.
+        In the mode "human", `reset` and `step` render by themselves.
         """
         if self.render_mode is None:
             gym.logger.warn(
@@ -106,17 +104,10 @@ class RenderedEnv(gym.Env[Any, Any]):
             raise gym.error.ResetNeeded(
                 f"{self.name}: no episode is under way; call reset() before render()"
             )
-        if self._pictures is None:
-            self._pictures = self._make_pictures()
-        return self._pictures.render(self.render_mode, self._state, self._played)
+        return self._render_scene(self.render_mode, self._state, self._played)
 
     draw = UpperMethod()  # a subclass may define draw(ax, scene): a picture of its own
-    _make_pictures = UpperMethod()
-
-    def close(self) -> None:
-        if self._pictures is not None:
-            self._pictures.close()
-            self._pictures = None
+    _render_scene = UpperMethod()
 
     def _record(
         self, state: Floats | None = None, action: Floats | None = None, reward: float = 0.0
@@ -128,9 +119,6 @@ class RenderedEnv(gym.Env[Any, Any]):
             self._played.append((state, action, reward))
         if self.render_mode == "human":
             self.render()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pictures": None}  # a window is never copied or pickled
 
 
 class CompiledEnv(RenderedEnv):
@@ -379,7 +367,7 @@ class CompiledEnv(RenderedEnv):
         set_generator(twin, copy.deepcopy(generator, memo), seed)
         twin.params = self.params.copy()
         twin._state = None if self._state is None else self._state.copy()
-        vars(twin).update(_played=self._played.copy(), _pictures=None)
+        twin._played = self._played.copy()
         return twin
 
     def __repr__(self) -> str:

@@ -10,11 +10,10 @@ do not change.
 """
 
 from zooming.plots.curve_data import Runs
-from zooming.plots.curves import distance_to_optimum, learning_curves
+from zooming.plots.curves import distance_to_optimum, learning_curves, partition_sizes, regret
 from zooming.plots.look import COLORS, drawing
 from zooming.plots.partitions import partition
 from zooming.plots.policies import policy
-from zooming.plots.regrets import partition_sizes, regret
 
 __all__ = [
     "partition",

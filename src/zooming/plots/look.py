@@ -11,14 +11,8 @@ import numpy as np
 
 from zooming.errors import ConfigurationError
 
-COLORS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#56B4E9",
-    "#E69F00",
-)  # Okabe and Ito's palette for color-blind readers
+# Okabe and Ito's palette for color-blind readers
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 LINES = ("-", "--", "-.", ":", (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))  # distinct in black and white
 MARKERS = ("o", "s", "^", "D", "v", "P")
 GRAY = "0.35"  # for reference values: an optimum, a bound
@@ -34,6 +28,7 @@ _SETTINGS: dict[Any, Any] = {
     "legend.handlelength": 2.6,  # long enough to tell the line styles apart
     "lines.linewidth": 1.6,
     "figure.dpi": 110,
+    "image.cmap": "viridis",
 }
 
 

@@ -26,7 +26,6 @@ def partition(
     axes: Sequence[int | str] | None = None,
     at: Any = None,
     colorbar: bool = True,
-    cmap: str = "viridis",
     limits: tuple[float, float] | None = None,
     n: int = 101,
 ) -> Any:
@@ -50,8 +49,6 @@ def partition(
         default at the center of the most visited ball.
     colorbar : bool
         Whether to add a colorbar.
-    cmap : str
-        The matplotlib colormap.
     limits : pair of floats, optional
         The values at the two ends of the colormap.
     n : int
@@ -85,18 +82,16 @@ def partition(
         # Smaller balls have thinner borders, so that borders do not hide the color.
         borders = {"linewidth": np.clip(12 * sides.min(axis=1, initial=1.0), 0.12, 0.5)}
         if optimal is None:
-            drawn = _boxes(first, last, cmap=cmap, edgecolor="white", **borders)
+            drawn = _boxes(first, last, edgecolor="white", **borders)
             drawn.set_array(balls.q_value[shown])
             ax.add_collection(drawn)
         else:
             x, y, q = _over_optimum(balls, optimal, pair, point, n)
-            drawn = ax.pcolormesh(x, y, q, shading="gouraud", cmap=cmap, rasterized=True)
-            edges = {
-                "facecolor": "none",
-                "edgecolor": "black",
-                "linewidth": 1.4 * borders["linewidth"],
-            }
-            ax.add_collection(_boxes(first, last, **edges))
+            drawn = ax.pcolormesh(x, y, q, shading="gouraud", rasterized=True)
+            wide = 1.4 * borders["linewidth"]
+            ax.add_collection(
+                _boxes(first, last, facecolor="none", edgecolor="black", linewidth=wide)
+            )
         if limits:
             drawn.set_clim(*limits)
         ax.set(xlim=(low[horizontal], high[horizontal]), ylim=(low[vertical], high[vertical]))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.envs.compiled import FRAMES_PER_SECOND, RenderedEnv, Scene
+from zooming.envs.compiled import RenderedEnv, Scene
 from zooming.validation import Floats
 
 WIDTH, HEIGHT, DPI = 6.4, 4.0, 100  # 640 x 400 pixels; video formats require even numbers
@@ -18,124 +18,86 @@ STATE, ACTION, QUIET = "#0072B2", "#D55E00", "0.6"
 _LENGTH = 41  # characters per range in text
 
 
-class Pictures:
-    """Renderer of one environment. It stores the environment's window."""
+def render_scene(
+    env: RenderedEnv, mode: str, state: Floats, played: Sequence[tuple[Floats, Floats, float]]
+) -> Any:
+    """Render in Gymnasium's `mode`. `played` holds (state, action, reward) of each step."""
+    scene = Scene(state, list(played), sys.modules[__name__])
+    if mode == "rgb_array":
+        return _frame(env, scene)
+    text = _text(env, scene)
+    if mode == "ansi":
+        return text
+    print(text, flush=True)
+    return None
 
-    def __init__(self, env: RenderedEnv) -> None:
-        self.env = env
-        self._window: Any = None
 
-    def render(
-        self, mode: str, state: Floats, played: Sequence[tuple[Floats, Floats, float]]
-    ) -> Any:
-        """Render in Gymnasium's `mode`. `played` holds (state, action, reward) of each step."""
-        scene = Scene(state, list(played), sys.modules[__name__])
-        if mode == "ansi":
-            return self.text(scene)
-        if mode == "rgb_array":
-            return self.frame(scene)
-        self._show(scene)
-        return None
+def _text(env: RenderedEnv, scene: Scene) -> str:
+    """Return the scene as text: a line of facts, then one line per coordinate.
 
-    def text(self, scene: Scene) -> str:
-        """Return the scene as text: a line of facts, then one line per coordinate.
-
-        Marks: `o` state before, `O` state now, `a` action.
-        """
-        env = self.env
-        lines = [f"{env.name}, {self._step(scene)}", self._facts(scene)]
-        for label, low, high, marks in _ranges(env, scene):
-            characters, values = ["-"] * _LENGTH, []
-            for mark, value in marks:
-                characters[round((_LENGTH - 1) * _share(value, low, high))] = _SIGNS[mark]
-                values.append(f"{_SIGNS[mark]} {value:.4g}")
-            lines.append(
-                f"{label:>10} {low:6.4g} |{''.join(characters)}| {high:<6.4g} {', '.join(values)}"
-            )
-        return "\n".join(lines) + "\n"
-
-    def frame(self, scene: Scene) -> NDArray[np.uint8]:
-        """Return the image as an array [height, width, 3]. No display is needed."""
-        try:
-            from matplotlib.backends.backend_agg import FigureCanvasAgg
-            from matplotlib.figure import Figure
-
-            from zooming.plots.look import drawing
-        except ImportError as error:
-            raise ImportError(
-                "pictures of an environment need matplotlib: pip install 'zooming[lab]'; "
-                'render_mode="ansi" does not'
-            ) from error
-        figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI)
-        canvas = FigureCanvasAgg(figure)
-        upper, lower = (
-            figure.add_axes((0.11, 0.40, 0.86, 0.43)),
-            figure.add_axes((0.11, 0.12, 0.86, 0.14)),
+    Marks: `o` state before, `O` state now, `a` action.
+    """
+    lines = [f"{env.name}, {_steps_played(env, scene)}", _facts(scene)]
+    for label, low, high, marks in _ranges(env, scene):
+        characters, values = ["-"] * _LENGTH, []
+        for mark, value in marks:
+            characters[round((_LENGTH - 1) * _share(value, low, high))] = _SIGNS[mark]
+            values.append(f"{_SIGNS[mark]} {value:.4g}")
+        lines.append(
+            f"{label:>10} {low:6.4g} |{''.join(characters)}| {high:<6.4g} {', '.join(values)}"
         )
-        with drawing(upper):
-            self.env.draw(upper, scene)
-        with drawing(lower):
-            self._draw_rewards(lower, scene)
-        figure.text(0.02, 0.945, self.env.name, fontsize=11, weight="bold")
-        figure.text(0.97, 0.945, self._step(scene), fontsize=10, ha="right")
-        figure.text(0.02, 0.885, self._facts(scene), fontsize=9)
-        canvas.draw()  # type: ignore[no-untyped-call]
-        return np.asarray(canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]
+    return "\n".join(lines) + "\n"
 
-    def close(self) -> None:
-        """Close the window, if there is one."""
-        if self._window is not None:
-            import matplotlib.pyplot as plt
 
-            plt.close(self._window.figure)
-            self._window = None
+def _frame(env: RenderedEnv, scene: Scene) -> NDArray[np.uint8]:
+    """Return the image as an array [height, width, 3]. No display is needed."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
 
-    def _show(self, scene: Scene) -> None:
-        """Show the image in a matplotlib window, or print the text if no window can be opened."""
-        plt = _windows()
-        if plt is None:
-            print(self.text(scene), flush=True)
-            return
-        frame = self.frame(scene)
-        if self._window is None or not plt.fignum_exists(
-            self._window.figure.number
-        ):  # the user may have closed it
-            figure = plt.figure(self.env.name, figsize=(WIDTH, HEIGHT), dpi=DPI)
-            ax = figure.add_axes((0, 0, 1, 1))
-            ax.axis("off")
-            self._window = ax.imshow(frame)
-        self._window.set_data(frame)
-        plt.pause(1 / FRAMES_PER_SECOND)
+        from zooming.plots.look import drawing
+    except ImportError as error:
+        raise ImportError(
+            "pictures of an environment need matplotlib: pip install 'zooming[lab]'; "
+            'render_mode="ansi" does not'
+        ) from error
+    figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI)
+    canvas = FigureCanvasAgg(figure)
+    with drawing(figure.add_axes((0.11, 0.40, 0.86, 0.43))) as upper:
+        env.draw(upper, scene)
+    with drawing(figure.add_axes((0.11, 0.12, 0.86, 0.14))) as lower:
+        _draw_rewards(lower, [reward for *_, reward in scene.played], env.horizon)
+    figure.text(0.02, 0.945, env.name, fontsize=11, weight="bold")
+    figure.text(0.97, 0.945, _steps_played(env, scene), fontsize=10, ha="right")
+    figure.text(0.02, 0.885, _facts(scene), fontsize=9)
+    canvas.draw()  # type: ignore[no-untyped-call]
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]
 
-    def _draw_rewards(self, ax: Any, scene: Scene) -> None:
-        rewards = [reward for *_, reward in scene.played]
-        ax.bar(
-            np.arange(len(rewards)),
-            rewards,
-            width=0.7,
-            color=[*[QUIET] * (len(rewards) - 1), ACTION][-len(rewards) :],
-        )
-        ax.axhline(0, color="0.3", linewidth=0.8)
-        ax.set_xlim(-0.6, self.env.horizon - 0.4)
-        ax.set_ylim(
-            1.1 * min([*rewards, 0.0]),
-            1.1 * max([*rewards, 0.0]) or float(min([*rewards, 0.0]) == 0.0),
-        )
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.yaxis.get_major_locator().set_params(nbins=2)
-        ax.set_xlabel("step", labelpad=1)
-        ax.set_ylabel("reward")
 
-    def _step(self, scene: Scene) -> str:
-        return f"{len(scene.played)} of {self.env.horizon} steps played"
+def _draw_rewards(ax: Any, rewards: list[float], horizon: int) -> None:
+    colors = [*[QUIET] * (len(rewards) - 1), ACTION][-len(rewards) :]
+    ax.bar(np.arange(len(rewards)), rewards, width=0.7, color=colors)
+    ax.axhline(0, color="0.3", linewidth=0.8)
+    ax.set_xlim(-0.6, horizon - 0.4)
+    low, high = min([*rewards, 0.0]), max([*rewards, 0.0])
+    ax.set_ylim(1.1 * low, 1.1 * high or float(low == 0.0))
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.yaxis.get_major_locator().set_params(nbins=2)
+    ax.set_xlabel("step", labelpad=1)
+    ax.set_ylabel("reward")
 
-    def _facts(self, scene: Scene) -> str:
-        """Return a line with the reward and the return so far."""
-        if not scene.played:
-            return ""
-        total = sum(reward for *_, reward in scene.played)
-        so_far = 0.0 if abs(total) < 1e-12 else total
-        return f"reward {scene.played[-1][2]:.4g}, return {so_far:.4g}"
+
+def _steps_played(env: RenderedEnv, scene: Scene) -> str:
+    return f"{len(scene.played)} of {env.horizon} steps played"
+
+
+def _facts(scene: Scene) -> str:
+    """Return a line with the reward and the return so far."""
+    if not scene.played:
+        return ""
+    total = sum(reward for *_, reward in scene.played)
+    so_far = 0.0 if abs(total) < 1e-12 else total
+    return f"reward {scene.played[-1][2]:.4g}, return {so_far:.4g}"
 
 
 _SIGNS = {"before": "o", "action": "a", "now": "O"}
@@ -192,53 +154,23 @@ def _ranges(
     env: RenderedEnv, scene: Scene
 ) -> list[tuple[str, float, float, list[tuple[str, float]]]]:
     """Return (label, low, high, [(mark, value)]) of each coordinate, state before action."""
+    states = {"before": scene.before, "now": scene.state} if scene.played else {"now": scene.state}
+    actions = {} if scene.action is None else {"action": scene.action}
     rows = []
-    is_moved = bool(scene.played)
-    for i in range(len(scene.state)):
-        marks = [("before", scene.before[i])] if is_moved else []
-        rows.append(
-            (
-                _label("state", i, len(scene.state)),
-                env.state_box,
-                i,
-                [*marks, ("now", scene.state[i])],
-            )
-        )
-    for i in range(env.action_box.shape[0]):
-        played = [] if scene.action is None else [("action", scene.action[i])]
-        rows.append((_label("action", i, env.action_box.shape[0]), env.action_box, i, played))
-    return [
-        (
-            label,
-            float(box.low[i]),
-            float(box.high[i]),
-            [(what, float(value)) for what, value in marks],
-        )
-        for label, box, i, marks in rows
-    ]
-
-
-def _label(side: str, i: int, n: int) -> str:
-    return side if n == 1 else f"{side}[{i}]"
+    for side, box, points in (
+        ("state", env.state_box, states),
+        ("action", env.action_box, actions),
+    ):
+        n = box.shape[0]
+        for i in range(n):
+            marks = [(what, float(point[i])) for what, point in points.items()]
+            label = side if n == 1 else f"{side}[{i}]"
+            rows.append((label, float(box.low[i]), float(box.high[i]), marks))
+    return rows
 
 
 def _share(value: float, low: float, high: float) -> float:
     """Return the position of a value in its range, from 0 to 1."""
-    return (
-        min(1.0, max(0.0, (value - low) / (high - low)))
-        if high > low and np.isfinite(value)
-        else 0.5
-    )
-
-
-def _windows() -> Any:
-    """Return matplotlib.pyplot if it can open a window, else None."""
-    try:
-        import matplotlib.pyplot as plt
-        from matplotlib.backends import registry
-    except ImportError:
-        return None
-    kind = registry.BackendFilter.INTERACTIVE
-    found = registry.backend_registry.list_builtin(kind)  # type: ignore[no-untyped-call]
-    interactive = [name.lower() for name in found]
-    return plt if plt.get_backend().lower() in interactive else None
+    if not (high > low and np.isfinite(value)):
+        return 0.5
+    return min(1.0, max(0.0, (value - low) / (high - low)))

@@ -1,4 +1,4 @@
-"""The commands that read a saved agent: `zooming audit`, `explain`, `export` and `show`."""
+"""The commands that read what was saved: `zooming audit`, `explain`, `export`, `show`, `desk`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import tyro
 
 import zooming
+from zooming.agents.files.container import write_atomically
+from zooming.desk.page import page as desk_page
 from zooming.errors import ConfigurationError
 from zooming.lab.study.problems import problem_named, settings_from
 from zooming.validation import check_int
@@ -137,6 +139,31 @@ def show_file(
     agent = _load(file, env, set)
     page = agent.show(out or Path(file).with_suffix(".html"), episodes=episodes)
     print(f"{page}: {page.stat().st_size:,} bytes; open it in a browser")
+
+
+def show_desk(
+    place: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PLACE")],
+    out: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    verify: bool = False,
+) -> None:
+    """Print what happens at a desk, and write it as a page.
+
+    The page works without a network. Nothing is changed, and nothing is learned.
+
+    Args:
+        place: file of the desk, or postgresql://...
+        out: HTML file to write. By default the name of the file, ending in .html.
+        verify: replay the log, and compare the result with the last snapshot.
+    """
+    is_url = "://" in place
+    path = Path(out) if out else Path("desk.html" if is_url else place).with_suffix(".html")
+    with zooming.Desk.open(place, learner="elsewhere") as desk:
+        print(desk.status())
+        if verify:
+            found = desk.verify()
+            print(f"verified: {found.n_events:,} events give the same {found.n_bytes:,} bytes")
+        write_atomically(path, desk_page(desk).encode())
+    print(f"{path}: open it in a browser")
 
 
 def _load(file: str, env: str | None, settings: tuple[str, ...]) -> Any:
