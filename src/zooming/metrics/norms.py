@@ -14,7 +14,7 @@ from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
 from zooming.validation import Floats, check_float, check_int
 
-NET_POINTS = {1: 129, 2: 33, 3: 9}  # number of axes of a box -> points along each
+NET_POINTS: dict[int, float] = {1: 129, 2: 33, 3: 9}  # number of axes of a box -> points along each
 
 
 class Norm(Metric):

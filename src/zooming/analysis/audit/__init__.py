@@ -3,8 +3,7 @@
 Every partition, of boxes or of balls, must satisfy three laws: the domains cover the space and are
 disjoint; centers of balls of equal radius are at least a radius apart; a ball of depth l has
 between 4^(l-1) and 4^l visits. If the optimum is given, the audit also measures how often optimism,
-Q >= Q*, fails, and the zooming dimension: the growth of the number of near-optimal balls with 1 /
-radius.
+Q >= Q*, fails.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def audit(
         The agent, trained or not: `AdaptiveQ`, `NetQ` or `MetricQ`.
     optimal
         The optimum of the agent's environment, from `zooming.solve`. If given, optimism (Q >= Q*)
-        is checked and the zooming dimension is measured.
+        is checked.
     n_points, seed
         Number and seed of the random points per step, at which covering and optimism are checked,
         beside the center and the corners of every box. For `MetricQ`, covering is checked at every

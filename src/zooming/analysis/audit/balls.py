@@ -26,7 +26,6 @@ from zooming.analysis.audit.report import (
     Law,
     Sample,
     check_optimism,
-    zooming_dimension,
 )
 from zooming.analysis.optimal import Optimal
 from zooming.analysis.solve import is_finite
@@ -41,7 +40,7 @@ def audit_balls(
     """Return the audit of an agent whose balls are balls of a metric. See `zooming.audit`."""
     rows = agent.table.rows[: agent.table.rows_in_use]
     table = _table(agent, rows)
-    laws, failures, dimension = [table], None, None
+    laws, failures = [table], None
     if table.holds:  # the other checks need a valid table
         laws = [_covering(agent, rows), *_centers(agent, rows), _visits(agent, rows), table]
     if optimal is not None and table.holds:
@@ -59,12 +58,9 @@ def audit_balls(
         samples = _samples(agent, rows, None if is_finite_problem else n_points, generator)
         law, failures = check_optimism(agent, optimal, samples, generator, applies)
         laws.append(law)
-        views = [agent.balls(step) for step in range(agent.horizon)]
-        centers = [(view.state, view.action, 0.5**view.depth) for view in views]
-        dimension = zooming_dimension(optimal, centers)
     played = rows[(rows["n_visits"] > 0) & (rows["n_points"] > 1)]
     sizes = np.sqrt(played["n_visits"]) * 0.5 ** played["depth"]
-    return Audit.of(agent, laws, sizes, failures, dimension)
+    return Audit.of(agent, laws, sizes, failures)
 
 
 def _samples(

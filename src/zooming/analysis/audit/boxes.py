@@ -22,10 +22,9 @@ from zooming.analysis.audit.report import (
     Law,
     Sample,
     check_optimism,
-    zooming_dimension,
 )
 from zooming.analysis.optimal import Optimal
-from zooming.kernels import LENGTH_TOLERANCE, LOW, WEIGHT, WIDTH
+from zooming.kernels import LENGTH_TOLERANCE, WEIGHT
 from zooming.partitions.faults import lengths
 from zooming.partitions.view import Partition
 from zooming.validation import Floats, count_own_frames
@@ -54,19 +53,16 @@ def audit_boxes(
     fault = agent.table.fault()
     right = f"{agent.table.rows_in_use} rows, every inner row holds the largest Q below it"
     laws.append(Law("ball table", fault is None, fault or right))
-    failures = dimension = None
+    failures = None
     if optimal is not None:
         samples = _samples(agent, optimal, n_points, generator)
         law, failures = check_optimism(
             agent, optimal, samples, generator, lambda promise: not _removes(agent)
         )
         laws.append(law)
-        if isinstance(agent, AdaptiveQ):
-            centers = (_centers(agent, optimal, p) for p in partitions)
-            dimension = zooming_dimension(optimal, centers)
     d, k = agent.axes.n_wide, max(agent.n_episodes, 1)
     ratio = max(len(p) for p in partitions) / k ** (d / (d + 2))
-    return Audit.of(agent, laws, sizes, failures, dimension, aspect, ratio)
+    return Audit.of(agent, laws, sizes, failures, aspect, ratio)
 
 
 def _samples(
@@ -93,14 +89,6 @@ def _samples(
             return _box_text(balls, ball) if ball < len(balls) else str(points[i].round(4).tolist())
 
         yield Sample(states, actions, q_value, name)
-
-
-def _centers(agent: QLearner, optimal: Optimal, p: Partition) -> tuple[Floats, Floats, Floats]:
-    """Return (states, actions, radius) of the balls, in the environment's units."""
-    table, n_state = agent.axes.table, agent.axes.n_state
-    center = table[:, LOW] + (p.low + p.high) / 2 * table[:, WIDTH]
-    states, actions = optimal.grid.env.round_discrete(center[:, :n_state], center[:, n_state:])
-    return states, actions, p.radius
 
 
 def _removes(agent: QLearner) -> bool:
@@ -146,10 +134,8 @@ def _sizes(agent: QLearner, partitions: list[Partition]) -> tuple[Floats, float]
 def _conditions(agent: AdaptiveQ, sizes: Floats, aspect: float) -> Law:
     """Check the conditions of the theorem on nested schemes, and warn if one is violated.
 
-    The theorem holds for any constants c1 and c2, but its bound is useless if they are far from 1.
-    This happens if a rule splits too early, too late or along one axis only. So the check requires
-    that c1 and c2 are within a factor of ten of 1, and the aspect ratio within a factor of
-    LARGEST_ASPECT of the root's aspect ratio.
+    The theorem holds for any c1 and c2, but its bound is useless if they are far from 1: if a rule
+    splits too early, too late or along one axis only.
     """
     rule = agent.split
     c1, c2 = (sizes.min(), sizes.max()) if len(sizes) else (np.nan, np.nan)
@@ -197,10 +183,7 @@ def _covering(partitions: list[Partition], generator: np.random.Generator, n_poi
 
 
 def _separation(partitions: list[Partition]) -> Law:
-    """Check that balls of equal radius are distinct cells of one lattice.
-
-    Then their centers are at least a radius apart.
-    """
+    """Check that balls of equal radius are distinct cells of one lattice, so a radius apart."""
     for p in partitions:
         cell = np.round(p.low / p.radius[:, None])
         off = np.abs(cell * p.radius[:, None] - p.low).max(axis=1) > TOLERANCE

@@ -12,7 +12,6 @@ from zooming.agents.tables.q_learner import QLearner
 from zooming.analysis.optimal import Optimal
 from zooming.bonuses import Doubling, Exact, Theory
 from zooming.envs.compiled import CompiledEnv
-from zooming.kernels.balls import MAX_DEPTH
 from zooming.validation import Floats
 
 TOLERANCE = 1e-9  # of values and radii, for rounding errors
@@ -48,9 +47,6 @@ class Audit:
         the steps h. None for `MetricQ`.
     optimism_failures
         Share of the checked pairs (x, a) with Q < Q*. None if no optimum was given.
-    zooming_dimension
-        Growth rate of the number of near-optimal balls. None if no optimum was given, the agent
-        does not split, or there are too few depths.
     nbytes
         Memory of the agent's table, in bytes.
 
@@ -73,26 +69,17 @@ class Audit:
     aspect: float | None
     size_ratio: float | None
     optimism_failures: float | None
-    zooming_dimension: float | None
     nbytes: int
 
     @classmethod
     def of(
-        cls,
-        agent: QLearner,
-        laws: Iterable[Law],
-        sizes: Floats,
-        failures: float | None,
-        dimension: float | None,
-        aspect: float | None = None,
-        size_ratio: float | None = None,
-    ) -> Audit:
+        cls, agent: QLearner, laws: Iterable[Law], sizes: Floats, failures: float | None,
+        aspect: float | None = None, size_ratio: float | None = None,
+    ) -> Audit:  # fmt: skip
         """Return the report on an agent. `sizes` are sqrt(n) diam of the balls that count."""
-        c1, c2 = (sizes.min(), sizes.max()) if len(sizes) else (np.nan, np.nan)
-        return cls(
-            f"Audit of {agent!r}", tuple(laws), float(c1), float(c2), aspect, size_ratio, failures,
-            dimension, agent.nbytes,
-        )  # fmt: skip
+        c1, c2 = (float(sizes.min()), float(sizes.max())) if len(sizes) else (np.nan, np.nan)
+        title = f"Audit of {agent!r}"
+        return cls(title, tuple(laws), c1, c2, aspect, size_ratio, failures, agent.nbytes)
 
     @property
     def holds(self) -> bool:
@@ -101,11 +88,8 @@ class Audit:
 
     def __str__(self) -> str:
         marks = {True: "holds ", False: "BROKEN", None: "  -   "}
-        lines = [
-            self.title,
-            *(f"  {marks[law.holds]}  {law.name}: {law.found}" for law in self.laws),
-        ]
-        return "\n".join([*lines, *(" " * 10 + text for text in self._numbers())])
+        laws = [f"  {marks[law.holds]}  {law.name}: {law.found}" for law in self.laws]
+        return "\n".join([self.title, *laws, *(" " * 10 + text for text in self._numbers())])
 
     def _numbers(self) -> list[str]:
         """Return the measured constants, one sentence each."""
@@ -117,11 +101,6 @@ class Audit:
                 found[-1] += f", aspect ratio up to {self.aspect:.3g}"
         if self.size_ratio is not None:
             found.append(f"the largest partition has {self.size_ratio:.3g} K^(d/(d+2)) balls")
-        if self.zooming_dimension is not None:
-            found.append(
-                f"near-optimal balls grow like r^-{self.zooming_dimension:.2f} (empirical zooming "
-                "dimension)"
-            )
         return [*found, f"{self.nbytes:,} bytes"]
 
 
@@ -167,28 +146,6 @@ def check_optimism(
         found += f", by up to {worst:.3g}{first}"
         found += "" if is_proved else " (nothing is promised here)"
     return Law("optimism", not failed if is_proved else None, found), failed / looked
-
-
-def zooming_dimension(
-    optimal: Optimal, centers: Iterable[tuple[Floats, Floats, Floats]]
-) -> float | None:
-    """Return the slope over l of log2(near-optimal balls of depth l), or None for few depths.
-
-    `centers` are (states, actions, radius / d_max) of the balls, for each step. A ball of radius
-    2^-l is near-optimal if the gap V* - Q* at its center is at most H 2^-l. The deepest level is
-    left out, because it is still being filled.
-    """
-    counts = np.zeros(MAX_DEPTH + 1)
-    for step, (states, actions, radius) in enumerate(centers):
-        gap = optimal.values(step, states) - optimal.q_values(step, states, actions)
-        near = (gap <= optimal.horizon * radius) & (radius > 0)  # an atom has radius 0
-        level = np.rint(-np.log2(radius[near])).astype(np.int64)
-        counts += np.bincount(level, minlength=len(counts))[: len(counts)]
-    depths = np.flatnonzero(counts > 0)
-    if len(depths) < 3:
-        return None
-    depths = depths[:-1]
-    return max(0.0, float(np.polyfit(depths, np.log2(counts[depths]), 1)[0]))
 
 
 def find_optimistic_bonus(
