@@ -5,7 +5,7 @@ Each fault is counted, with the first rows that have it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -219,6 +219,15 @@ class RowChecks:
         """Return all faults in words."""
         return "; ".join(str(fault) for fault in self.faults.values())
 
+    def refuse_faults(self, name: str, what: str, hints: Iterable[str]) -> None:
+        """Raise TransitionError for the faults of the log `name`, with the usual corrections."""
+        said = " ".join(hints)
+        correct = f"{said} Otherwise correct" if said else "Correct"
+        raise TransitionError(
+            f"{name} has faults, and nothing was {what}: {self.listed()}. Rows count from 0. "
+            f'{correct} these rows, or skip them with bad="skip"'
+        )
+
 
 class Checker(RowChecks):
     """Convert rows to transitions that an agent can learn from, and count the faults.
@@ -305,18 +314,12 @@ class Checker(RowChecks):
                 "leave out step="
             )
         if self.faults and bad == "refuse":
-            hints = " ".join(self._hints(source))
-            correct = f"{hints} Otherwise correct" if hints else "Correct"
-            raise TransitionError(
-                f"{name} has faults, and nothing was {what}: {self.listed()}. Rows count from 0. "
-                f'{correct} these rows, or skip them with bad="skip"'
-            )
+            self.refuse_faults(name, what, self._hints(source))
 
     def _hints(self, source: Source) -> Iterator[str]:
         """Yield sentences on the usual ways to correct the faults."""
         if "missing" in self.faults and source.columns.texts:
-            for name, text in source.columns.texts.items():
-                yield f"The column {name!r} holds text, first {text.value!r} in row {text.row}."
+            yield from source.columns.text_hints()
             yield "Map categories to the whole numbers 0, 1, ..., n - 1."
         if "order" in self.faults:
             yield "Sort the rows by episode, and by step within an episode."

@@ -168,14 +168,7 @@ class _Checks(RowChecks):
                 f"in the column {self.names['step']!r}. Subtract 1 from it"
             )
         if self.faults and bad == "refuse":
-            texts = "".join(
-                f" The column {name!r} holds text, first {text.value!r} in row {text.row}."
-                for name, text in source.columns.texts.items()
-            )
-            raise TransitionError(
-                f"{source.name} has faults, and nothing was read: {self.listed()}. Rows count from "
-                f'0.{texts} Correct these rows, or skip them with bad="skip"'
-            )
+            self.refuse_faults(source.name, "read", source.columns.text_hints())
         if not len(steps):
             raise TransitionError(
                 f"{source.name}: all {count_noun(self.n_rows, 'row')} have faults: {self.listed()}"

@@ -72,6 +72,11 @@ class Columns:
         found = [(name,) if isinstance(name, str) else name or () for name in self.names.values()]
         return list(dict.fromkeys(name for names in found for name in names))
 
+    def text_hints(self) -> Iterator[str]:
+        """Yield a sentence on the first text of each column of numbers."""
+        for name, text in self.texts.items():
+            yield f"The column {name!r} holds text, first {text.value!r} in row {text.row}."
+
     def read(self, frame: Any, first: int) -> Rows:
         """Return some rows. `frame` is what `_columns_of` returns, or a part of it."""
 
