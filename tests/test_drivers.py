@@ -105,12 +105,8 @@ class InTwoCalls:
         return super().act(step, observation, info=info)
 
 
-class AdaptiveInTwoCalls(InTwoCalls, zooming.AdaptiveQ):
-    pass
-
-
-class MetricInTwoCalls(InTwoCalls, zooming.MetricQ):
-    pass
+AdaptiveInTwoCalls = type("AdaptiveInTwoCalls", (InTwoCalls, zooming.AdaptiveQ), {})
+MetricInTwoCalls = type("MetricInTwoCalls", (InTwoCalls, zooming.MetricQ), {})
 
 
 @pytest.mark.plain
@@ -249,11 +245,8 @@ def test_a_foreign_attribute_named_horizon_is_not_taken_for_one():
     assert zooming.AdaptiveQ(gym.wrappers.TimeLimit(Sky(), 8)).horizon == 8
     with pytest.raises(zooming.ConfigurationError, match="how long an episode is"):
         zooming.AdaptiveQ(Sky())
-
-
-@pytest.mark.plain
-def test_a_time_limit_shortens_the_horizon_of_a_compiled_environment():
-    assert zooming.AdaptiveQ(gym.make("zooming/Oil-v0", max_episode_steps=2)).horizon == 2
+    limited = gym.make("zooming/Oil-v0", max_episode_steps=2)  # shortens a compiled environment's
+    assert zooming.AdaptiveQ(limited).horizon == 2
 
 
 @pytest.mark.plain
@@ -291,9 +284,8 @@ def test_histories_say_what_they_are():
 @pytest.mark.parametrize("n_workers", [None, 1, 3])
 def test_many_seeds_at_once_equal_one_by_one(n_workers):
     env = gym.make("zooming/Ambulance-v0")
-    episodes = (
-        30 if kernels.IS_JIT_DISABLED else 20_000
-    )  # long enough for runs that shared anything to get into each other's way
+    # Long enough for runs that shared anything to get into each other's way.
+    episodes = 30 if kernels.IS_JIT_DISABLED else 20_000
     many = zooming.learn_many(AGENTS["published"], env, range(4), episodes, n_workers=n_workers)
     for seed, history in enumerate(many):
         alone = AGENTS["published"](gym.make("zooming/Ambulance-v0"), seed=seed)
