@@ -63,10 +63,8 @@ class Decision:
     ----------
     id : int
         Its number, for `Desk.tell`.
-    episode : str
-        Name of the episode.
-    step : int
-        Step of the episode, from 0.
+    episode, step
+        Name of the episode, and its step, from 0.
     action : Any
         The action to play.
     explored : bool
@@ -323,10 +321,9 @@ class Desk:
 
         Parameters
         ----------
-        observation : Any
-            The observation of the environment.
-        episode : str
-            Name of the episode. A new name, or that of an episode that is over, begins one.
+        observation, episode
+            The observation of the environment, and the name of the episode. A new name, or that of
+            an episode that is over, begins one.
         step : int, optional
             Step of the episode, from 0. By default the one after the last decision.
         id : str, optional
@@ -338,10 +335,9 @@ class Desk:
 
         Raises
         ------
-        TransitionError
-            If the observation is not one of the environment.
-        ConfigurationError
-            If the question contradicts an earlier one, or the episode has no further step.
+        TransitionError, ConfigurationError
+            If the observation is not one of the environment, the question contradicts an earlier
+            one, or the episode has no further step.
         OSError
             If the decision cannot be written. Nothing was written then.
         """
@@ -465,10 +461,8 @@ class Desk:
 
         Parameters
         ----------
-        id : int
-            The decision's `id`.
-        reward : float
-            The reward.
+        id, reward
+            The decision's `id`, and its reward.
         next_observation : Any
             The observation after the step. It may be left out if `terminated`.
         terminated : bool, default False

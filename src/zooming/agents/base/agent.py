@@ -323,20 +323,15 @@ class Agent(ABC):
     def begin(self) -> Episode:
         """Begin an episode. Any number of them may be open at a time.
 
-        How the episode is played is fixed here: by which agent of a portfolio, and by which plan
-        of a planner. Its return is credited to those. What is learned depends on the order of
-        `begin`, `update` and `abandon` over all episodes, and on nothing else: `act` changes
-        nothing. `save` does not store open episodes.
+        Which agent of a portfolio plays, and by which plan, is fixed here, and the return is
+        credited to it. What is learned depends on the order of `begin`, `update` and `abandon`
+        over all episodes alone. `save` does not store open episodes. A class that plays one
+        episode at a time raises ConfigurationError if one is open.
 
         Returns
         -------
         Episode
             Call `act`, then `update`, until `is_over`; or `abandon`.
-
-        Raises
-        ------
-        ConfigurationError
-            If this class plays one episode at a time, and one is open.
 
         Examples
         --------
@@ -473,10 +468,9 @@ class Agent(ABC):
 
     @property
     def n_episodes(self) -> int:
-        """Number of episodes begun. The agent counts an episode at its update of step 0.
+        """Number of episodes begun. An episode counts at its update of step 0.
 
-        In an agent class of your own, learn() counts the episodes. If an interrupt stops an episode
-        at a split, the next learn() continues that episode, and it counts when it is finished.
+        If an interrupt stops an episode at a split, the next learn() continues and counts it.
         """
         return self._n_episodes
 
@@ -572,11 +566,6 @@ class Agent(ABC):
         `type(agent)(env, **agent.get_params())` is an equal agent that has learned nothing. The
         arguments of a class of your own are read from the attributes of the same names.
 
-        Returns
-        -------
-        dict
-            The value of each argument but `env`.
-
         Examples
         --------
         >>> import gymnasium as gym, zooming
@@ -645,9 +634,8 @@ class Agent(ABC):
         loop. The signature is that of Stable-Baselines3. Learning is not affected.
 
         `predict` warns once of two calls in a row without `state` (and `episode_start`), if the
-        second observation cannot be a start: if the environment states one start state, or if 20
-        or more episodes that `learn` played in Python all began in the same state, and it is not
-        that one. Nothing is said where starts are random or unknown.
+        second observation cannot be a start: if the environment states another one, or if 20 or
+        more episodes that `learn` played in Python all began in another one.
 
         After a warm start, the action is that of the rule until the rule is let go, see
         `Agent.warm_start`. Gymnasium's vector environments must use `AutoresetMode.SAME_STEP`.
@@ -668,10 +656,8 @@ class Agent(ABC):
 
         Returns
         -------
-        action : Any
-            The action, or a batch of actions.
-        state : array of int
-            The next step of each environment.
+        (action, state)
+            The action, or a batch of actions, and the next step of each environment.
         """
         if self.is_guided:
             found: tuple[Any, NDArray[np.int64]] = self.guide.predict(
@@ -701,14 +687,10 @@ class Agent(ABC):
         >>> env = gym.make("zooming/Oil-v0")
         >>> agent = zooming.AdaptiveQ(env, seed=0)
         >>> history, policy = agent.learn(2000), agent.policy()
-        >>> for episode in range(3):
-        ...     observation, info = env.reset(seed=episode)
-        ...     policy.reset()
-        ...     is_over = False
-        ...     while not is_over:
-        ...         action = policy(observation)
-        ...         observation, reward, terminated, truncated, info = env.step(action)
-        ...         is_over = terminated or truncated
+        >>> observation, info = env.reset(seed=0)
+        >>> is_over = False
+        >>> while not is_over:
+        ...     observation, reward, is_over, truncated, info = env.step(policy(observation))
         >>> policy.step
         5
         """
@@ -938,10 +920,8 @@ class Agent(ABC):
 
         Raises
         ------
-        ConfigurationError
-            If the agent cannot be saved, for example with a covering oracle of your own.
-        OSError
-            If the path exists and is not a regular file, or its folder does not exist.
+        ConfigurationError, OSError
+            If the agent, such as one with an oracle of your own, or the path cannot be written.
         """
         self.run.is_asked = True
         with self.run.lock:

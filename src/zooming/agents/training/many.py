@@ -54,10 +54,9 @@ def learn_many(
 
     Raises
     ------
-    ConfigurationError
-        If `make_agent` does not make agents from an environment and a seed, or an option is wrong.
-    TransitionError
-        If a state or reward of a run is outside its range. The other runs then stop, too.
+    ConfigurationError, TransitionError
+        If `make_agent` does not make agents from an environment and a seed, or a run fails. The
+        other runs then stop, too.
 
     Examples
     --------
