@@ -328,15 +328,6 @@ def test_the_citation_has_this_version_and_the_paper():
     assert paper["url"] in (ROOT / "README.md").read_text()
 
 
-def test_the_hooks_run_the_linters_of_ci():
-    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-    assert local["repo"] == "local"  # nothing is downloaded
-    assert {hook["language"] for hook in local["hooks"]} == {"system"}
-    recipe = re.search(r"^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.M)[1]
-    commands = [line.strip().replace("$(BIN)", ".venv/bin") for line in recipe.splitlines()]
-    assert [hook["entry"] for hook in local["hooks"]] == commands
-
-
 def test_the_workflow_tests_every_supported_version():
     (job,) = yaml.safe_load(WORKFLOW.read_text())["jobs"].values()
     versions = job["strategy"]["matrix"]["python"]

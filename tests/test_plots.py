@@ -16,7 +16,6 @@ from zooming import plots
 from zooming.analysis.intervals import mean_interval
 from zooming.partitions.view import Partition
 from zooming.plots.curves import bin_edges
-from zooming.plots.look import LINES, MARKERS
 
 
 @pytest.fixture(autouse=True)
@@ -146,11 +145,6 @@ def test_a_policy_is_what_predict_says_at_each_step(agent, optimal):
         assert (best.get_linestyle(), line.get_linestyle()) == ("--", "-")
     assert texts(ax) == ["step 0", "step 3", "optimal"]
     assert ax.get_title() == "policy, 2 of 5 steps"
-
-
-def test_steps_of_a_policy_have_lines_that_black_and_white_tells_apart(agent):
-    lines = {line.get_label(): line for line in plots.policy(agent, n=21).lines}
-    assert len({lines[f"step {step}"].get_linestyle() for step in range(4)}) == 4
 
 
 def test_a_policy_of_a_rule_of_thumb_is_drawn():
@@ -406,11 +400,8 @@ def test_regret_grows_as_its_label_says_and_its_bound_is_a_number():
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
     assert texts(plots.regret(regrets, exponent=False, bound=lambda k: k)) == ["bound: 1,000"]
     linear = plots.regret(regrets, scale="linear")
-    assert (linear.get_xscale(), linear.get_yscale(), linear.get_ylabel()) == (
-        "linear",
-        "linear",
-        "realized regret R(K)",
-    )
+    assert (linear.get_xscale(), linear.get_yscale()) == ("linear", "linear")
+    assert linear.get_ylabel() == "realized regret R(K)"
     for arguments, message in (
         ({"groups": {"none": []}}, "same number of episodes"),
         ({"groups": regrets, "scale": "odd"}, "log, linear"),
@@ -452,15 +443,11 @@ def test_expected_regret_is_of_the_values_at_the_checkpoints_and_realized_regret
         == histories[0].regret(3.0).exact_cumulative.tolist()
         == [1.0, 4.0]
     )
-    realized, expected = (
-        plots.regret(runs, scale="linear"),
-        plots.regret(runs, scale="linear", expected=True),
-    )
+    realized = plots.regret(runs, scale="linear")
     assert realized.lines[0].get_ydata()[-1] == pytest.approx(1.0)
-    assert (expected.lines[0].get_xdata().tolist(), expected.lines[0].get_ydata().tolist()) == (
-        [2, 4],
-        [1.0, 4.0],
-    )
+    expected = plots.regret(runs, scale="linear", expected=True)
+    assert expected.lines[0].get_xdata().tolist() == [2, 4]
+    assert expected.lines[0].get_ydata().tolist() == [1.0, 4.0]
     assert expected.get_ylabel() == "expected regret R(K)"
     distance = plots.distance_to_optimum(runs, expected=True)
     assert (distance.lines[0].get_ydata().tolist(), distance.get_yscale()) == ([2.0, 1.0], "log")
@@ -474,18 +461,9 @@ def test_a_distance_to_the_optimum_leaves_out_what_the_solver_does_not_know():
     returns = np.tile([1.0, 2.0, 4.0, 3.9999], (3, 1))
     ax = plots.distance_to_optimum({"ours": plots.Runs.of_returns(returns, 4.0)}, n_bins=4)
     assert ax.lines[0].get_ydata() == pytest.approx([3.0, 2.0, np.nan, 1e-4], nan_ok=True)
-    rough = plots.distance_to_optimum(
-        {
-            "ours": plots.Runs(
-                np.arange(1, 5),
-                np.cumsum(returns, axis=1),
-                np.ones((3, 4), int),
-                np.ones(3, int),
-                4.0,
-                0.01,
-            )
-        }
-    )
+    counts = np.ones((3, 4), int)
+    runs = plots.Runs(np.arange(1, 5), np.cumsum(returns, axis=1), counts, counts[:, 0], 4.0, 0.01)
+    rough = plots.distance_to_optimum({"ours": runs})
     assert rough.lines[0].get_ydata() == pytest.approx([3.0, 2.0, np.nan, np.nan], nan_ok=True)
     assert rough.get_ylim()[0] == pytest.approx(1.4)
     with pytest.raises(zooming.ConfigurationError, match="needs the optimum"):
@@ -493,14 +471,8 @@ def test_a_distance_to_the_optimum_leaves_out_what_the_solver_does_not_know():
 
 
 def test_regret_that_noise_makes_negative_is_drawn_without_an_exponent():
-    ax = plots.regret(
-        {
-            "noisy": [
-                zooming.Regret(np.array([-1.0, 0.5, -2.0])),
-                zooming.Regret(np.array([0.1, 0.2, -3.0])),
-            ]
-        }
-    )
+    noisy = np.array([[-1.0, 0.5, -2.0], [0.1, 0.2, -3.0]])
+    ax = plots.regret({"noisy": [zooming.Regret(row) for row in noisy]})
     assert texts(ax) == ["noisy"]
     ax.figure.canvas.draw()
 
@@ -510,10 +482,8 @@ def test_partition_sizes_are_the_mean_number_of_balls_after_each_episode():
         zooming.History(np.zeros(3), np.array(balls)) for balls in ([5, 8, 20], [5, 14, 20])
     ]
     ax = plots.partition_sizes({"ours": histories})
-    assert (ax.lines[0].get_xdata().tolist(), ax.lines[0].get_ydata().tolist()) == (
-        [1, 2, 3],
-        [5.0, 11.0, 20.0],
-    )
+    assert ax.lines[0].get_xdata().tolist() == [1, 2, 3]
+    assert ax.lines[0].get_ydata().tolist() == [5.0, 11.0, 20.0]
     assert ax.get_ylim()[0] == 0
 
 
@@ -581,30 +551,6 @@ def test_values_of_discrete_sides_are_drawn_as_blocks_of_q_star():
 
 
 # --- the look -------------------------------------------------------------------------------------
-
-
-def test_six_agents_differ_in_color_line_and_marker():
-    assert len({*plots.COLORS}) == len({*LINES}) == len({*MARKERS}) == 6
-
-
-def test_colors_differ_for_color_blind_readers():
-    """Simulated deuteranopia and protanopia in linear RGB, by the matrices of Machado et al.
-    2009, severity 1."""
-    deutan = [
-        [0.367322, 0.860646, -0.227968],
-        [0.280085, 0.672501, 0.047413],
-        [-0.011820, 0.042940, 0.968881],
-    ]
-    protan = [
-        [0.152286, 1.052583, -0.204868],
-        [0.114503, 0.786281, 0.099216],
-        [-0.003882, -0.048116, 1.051998],
-    ]
-    colors = np.array([mpl.colors.to_rgb(color) for color in plots.COLORS]) ** 2.2
-    for matrix in (np.eye(3), deutan, protan):
-        seen = np.clip(colors @ np.array(matrix).T, 0, 1) ** (1 / 2.2)
-        apart = np.linalg.norm(seen[:, None] - seen[None], axis=2)[np.triu_indices(6, 1)]
-        assert apart.min() > 0.1, matrix
 
 
 def test_a_given_axes_gets_the_same_look_as_a_new_one(agent):

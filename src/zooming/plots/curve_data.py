@@ -60,9 +60,7 @@ class Runs:
     optimum: float | None = None
     error: float = 0.0
     checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    policy_values: Floats = field(
-        default_factory=lambda: np.empty((0, 0))
-    )  # a row per run, a column per checkpoint
+    policy_values: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     @classmethod
     def of_histories(
@@ -122,13 +120,8 @@ class Runs:
                 "least one of each"
             )
         nothing = np.zeros(values.shape, np.int64)
-        return cls(
-            np.arange(1, values.shape[1] + 1),
-            np.cumsum(values, axis=1),
-            nothing,
-            nothing[:, 0],
-            optimum,
-        )
+        episode = np.arange(1, values.shape[1] + 1)
+        return cls(episode, np.cumsum(values, axis=1), nothing, nothing[:, 0], optimum)
 
     @property
     def n_seeds(self) -> int:
@@ -137,19 +130,13 @@ class Runs:
 
     @property
     def regret(self) -> Floats:
-        """Realized cumulative regret [n_seeds, n].
-
-        It is 0 where it is within the optimum's error.
-        """
+        """Realized cumulative regret [n_seeds, n]; 0 where it is within the optimum's error."""
         optimum, error = self._solved()
         return zero_below_error(optimum * self.episode - self.total_return, self.episode, error)
 
     @property
     def expected_regret(self) -> Floats:
-        """Expected cumulative regret [n_valued, m] at `checkpoints`.
-
-        See `Regret.exact_cumulative`.
-        """
+        """Expected cumulative regret [n_valued, m] at `checkpoints`."""
         return np.array([regret.exact_cumulative for regret in self.regrets(expected=True)])
 
     def regrets(self, *, expected: bool = False) -> list[Regret]:

@@ -85,13 +85,6 @@ def draw_band(ax: Any, x: NDArray[Any], samples: Floats, label: str | None, i: i
         ax.fill_between(x, mean - half, mean + half, color=style["color"], alpha=BAND, linewidth=0)
 
 
-def draw_level(ax: Any, height: float, name: str) -> None:
-    """Draw a horizontal line. The legend shows its name and height."""
-    ax.axhline(
-        height, color=GRAY, linestyle=(0, (1, 1)), linewidth=1.2, label=f"{name} {height:.4g}"
-    )
-
-
 def label_episodes(ax: Any, named: Mapping[str, Runs], widths: Sequence[int]) -> None:
     """Set up the episode axis. Its label says how many episodes each point averages."""
     set_integer_ticks(ax.xaxis)
@@ -104,11 +97,7 @@ def label_episodes(ax: Any, named: Mapping[str, Runs], widths: Sequence[int]) ->
 
 
 def draw_legend(ax: Any, n_seeds: list[int], where: str) -> None:
-    """Draw the legend, if a line has a label.
-
-    With several seeds, its title explains the 95 % bands. A plot without bands calls
-    `ax.legend` instead.
-    """
+    """Draw the legend, if a line has a label. With several seeds, it explains the bands."""
     if not ax.get_legend_handles_labels()[1]:
         return
     seeds = f"{n_seeds[0]}" if len(set(n_seeds)) == 1 else f"{min(n_seeds)} to {max(n_seeds)}"
@@ -155,7 +144,9 @@ def learning_curves(
             widths += width.tolist()
             draw_band(ax, middle, means, label or None, i)
         if best is not None:
-            draw_level(ax, best_return(best), "optimum")
+            height, dots = best_return(best), (0, (1, 1))
+            label = f"optimum {height:.4g}"
+            ax.axhline(height, color=GRAY, linestyle=dots, linewidth=1.2, label=label)
         label_episodes(ax, named, widths)
         ax.set_ylabel("return")
         draw_legend(ax, [runs.n_seeds for runs in named.values()], "lower right")
@@ -288,17 +279,10 @@ def regret(
                 [one.exact_cumulative if expected else one.cumulative[k - 1] for one in regrets]
             )
             mean, last = curves.mean(axis=0), max(last, n)
-            draw_band(
-                ax,
-                k,
-                curves,
-                _add_growth(label, regrets, not mean.any()) if exponent else label or None,
-                i,
-            )
-            least, lowest = (
-                min(least, float(mean[mean > 0].min(initial=math.inf))),
-                min(lowest, float(mean.min())),
-            )
+            name = _add_growth(label, regrets, not mean.any()) if exponent else label or None
+            draw_band(ax, k, curves, name, i)
+            least = min(least, float(mean[mean > 0].min(initial=math.inf)))
+            lowest = min(lowest, float(mean.min()))
         if bound is not None:
             ax.plot([], [], linestyle="none", label=f"bound: {format_number(bound(last))}")
         ax.set(xlabel="episodes K", ylabel=f"{'expected' if expected else 'realized'} regret R(K)")
