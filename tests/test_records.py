@@ -9,6 +9,8 @@ import pytest
 
 import zooming
 from helpers import box
+from zooming.envs import functions
+from zooming.envs.gallery.queue import admit_draw, serve_draw
 from zooming.envs.records import condense, kaplan_meier, rank, steps_differ
 from zooming.kernels.loop.crossing import play_step
 
@@ -269,6 +271,14 @@ def test_a_recorded_value_that_leaves_the_space_is_named():
         match=r"next_state\[0\] is .* \(for demand = 8, of the records, row 4\), outside \[0, 20\]",
     ):
         zooming.solve(shop(records, 3, overflowing), 8)
+
+
+def test_dynamics_are_cached_on_disk_only_if_their_name_says_all_that_they_are_made_of():
+    served = gym.make("zooming/Queue-v0").unwrapped.given
+    draws = [functions.draw_law(first, 1, 2) for first in (7, 9)]  # numbers inside: no name
+    assert not any(hasattr(functions.compose(served, draw, 2), "cache_name") for draw in draws)
+    names = {functions.compose(served, draw, 2).cache_name for draw in (serve_draw, admit_draw)}
+    assert len(names) == 2
 
 
 @pytest.mark.plain

@@ -161,16 +161,11 @@ class Resolver(Agent):
         )
         if not axes.are_plain and model is None:
             raise ConfigurationError("Resolver takes no bounds= or squash=")
-        whole = [kind != "interval" for kind in axes.kinds]
-        n_state = axes.n_state
-        is_same = (
-            len(low) == len(axes)
-            and np.allclose(axes.low, low)
-            and np.allclose(axes.high, high)
-            and all(one == found.has_whole_states for one in whole[:n_state])
-            and all(one == found.has_whole_actions for one in whole[n_state:])
-        )
-        if not is_same:
+        whole = [found.has_whole_states] * len(boxes[0].low)
+        whole += [found.has_whole_actions] * len(boxes[1].low)
+        is_same = axes.n_state == len(boxes[0].low) and len(axes) == len(low)
+        is_same = is_same and np.allclose(axes.low, low) and np.allclose(axes.high, high)
+        if not is_same or [kind != "interval" for kind in axes.kinds] != whole:
             raise ConfigurationError(
                 f"the model has states {found.observation_space} and actions {found.action_space}, "
                 f"but {self.env_name} has {env.observation_space} and {env.action_space}; give a "

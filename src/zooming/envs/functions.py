@@ -46,7 +46,7 @@ def compile_as(function: Any, signature: Any, form: str) -> Any:
         return function
     python = getattr(function, "py_func", function)
     # The disk cache does not notice changes of globals or other files: only for our own functions.
-    name = getattr(python, "cache_name", None)
+    name = _cache_name(python)
     is_ours = _is_ours(python) and (python.__closure__ is None or name is not None)
     # Ours allocate nothing themselves, except to draw.
     options = NO_REFCOUNT if is_ours and signature in (GIVEN, WEIGH) else {}
@@ -188,7 +188,7 @@ def draw_weighed(weigh: Any, first: int, width: int) -> Any:
             outcome[k] = values[i, k]
         return 0.0
 
-    return _name_after(draw, weigh, first, width)
+    return _name_after(draw, (weigh,), first, width)
 
 
 @functools.cache
@@ -202,7 +202,7 @@ def compose(given: Any, draw: Any, width: int) -> Any:
             return np.nan
         return given(state, action, step, params, outcome, next_state)
 
-    return _name_after(drawing, given, width)
+    return _name_after(drawing, (given, draw), width)
 
 
 @functools.cache
@@ -220,16 +220,25 @@ def compose_weighed(given: Any, weigh: Any, width: int) -> Any:
         first = int(params[1]) + draw_index(weights, rng) * width
         return play(state, action, step, params, params[first : first + width], next_state)
 
-    return _name_after(drawing, given, width)
+    return _name_after(drawing, (given, weigh), width)
 
 
-def _name_after(function: Any, part: Any, *numbers: int) -> Any:
-    """Name a function for the disk cache after the problem of the gallery that it is made of."""
-    python = getattr(part, "py_func", part)
-    if _is_ours(python) and python.__closure__ is None:
-        contents = hash_files(Path(python.__code__.co_filename))
-        function.cache_name = f"{python.__module__}.{python.__name__} {numbers} {contents}"
+def _name_after(function: Any, parts: tuple[Any, ...], *numbers: int) -> Any:
+    """Name a function for the disk cache after all that it is made of, if that is ours.
+
+    A part that closes over something must have such a name itself: numbers may differ.
+    """
+    pythons = [getattr(part, "py_func", part) for part in parts]
+    if all(_is_ours(one) and (one.__closure__ is None or _cache_name(one)) for one in pythons):
+        names = [_cache_name(one) or f"{one.__module__}.{one.__name__}" for one in pythons]
+        files = [Path(one.__code__.co_filename) for one in pythons]
+        function.cache_name = f"{' '.join(names)} {numbers} {hash_files(*files)}"
     return function
+
+
+def _cache_name(function: Any) -> str | None:
+    name: str | None = getattr(function, "cache_name", None)
+    return name
 
 
 def _shorten_message(text: str) -> str:
@@ -241,19 +250,12 @@ def _shorten_message(text: str) -> str:
     : an index must be whole: int(state[0]).
     Numba says of line 7 of b.py: Unsupported array index type float64
     """
-    hint = next(
-        (
-            ": " + found.expand(hint)
-            for form, hint in _HINTS.items()
-            if (found := re.search(form, text))
-        ),
-        "",
-    )
+    found = ((re.search(form, text), hint) for form, hint in _HINTS.items())
+    hint = next((": " + match.expand(hint) for match, hint in found if match), "")
     place = re.search(r'File "([^"]+)", line (\d+):', text)
     where = f" of line {place[2]} of {Path(place[1]).name}" if place else ""
-    lines = [
-        line.strip() for line in text.splitlines() if line.strip() and not line.startswith(_NOISE)
-    ] or [text]
+    lines = [line.strip() for line in text.splitlines() if not line.startswith(_NOISE)]
+    lines = [line for line in lines if line] or [text]
     inner = [line for line in lines if re.match(r"\w+Error: ", line)]  # the reason
     said = inner[0] if inner else " ".join(lines[: 2 if lines[0].endswith("signature:") else 1])
     return f"{hint}. Numba says{where}: {said}"
@@ -267,20 +269,16 @@ def box_of(space: Any, where: str) -> tuple[gym.Space[Any], gym.spaces.Box]:
     if isinstance(space, gym.spaces.Discrete):
         first = float(space.start)
         return space, gym.spaces.Box(first, first + float(space.n) - 1.0, (1,), np.float64)
-    if (
-        not isinstance(space, gym.spaces.Box)
-        or len(space.shape) != 1
-        or not np.issubdtype(space.dtype, np.floating)
-    ):
+    is_vector = isinstance(space, gym.spaces.Box) and len(space.shape) == 1
+    if not (is_vector and np.issubdtype(space.dtype, np.floating)):
         raise ConfigurationError(
             f"{where} of a compiled environment must be a one-dimensional Box of floats, or "
             f"Discrete, not {space}"
         )
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise ConfigurationError(f"{where} is unbounded: {space}. Give finite bounds.")
-    box = gym.spaces.Box(
-        space.low.astype(np.float64), space.high.astype(np.float64), dtype=np.float64
-    )
+    ends = space.low.astype(np.float64), space.high.astype(np.float64)
+    box = gym.spaces.Box(*ends, dtype=np.float64)
     return box, box
 
 

@@ -80,14 +80,11 @@ class Allocation(GalleryEnv):
     def _layout(self, s: Any) -> Layout:
         low, high = min(s.needs), max(s.needs)
         return Layout(
-            problem.box([0.0, low], [s.budget, max(high, 1.001 * low)]),
-            problem.box(0.0, 1.0),
-            start=([(s.budget, need) for need in s.needs], s.chances),
-            values=s.needs,
-            reward_range=(0.0, s.value * math.sqrt(min(s.budget, high) * high)),
-            resolution=120,
+            problem.box([0.0, low], [s.budget, max(high, 1.001 * low)]), problem.box(0.0, 1.0),
+            start=([(s.budget, need) for need in s.needs], s.chances), values=s.needs,
+            reward_range=(0.0, s.value * math.sqrt(min(s.budget, high) * high)), resolution=120,
             tail=s.chances,
-        )
+        )  # fmt: skip
 
     def _rule(self) -> RuleParts:
         s = self.settings

@@ -36,9 +36,7 @@ DAY = (
 class Settings(problem.Settings):
     """Numbers of the problem; see `Autoscaling`."""
 
-    load: Sequence[float] = problem.profile(
-        DAY, "the mean load of an hour; their number is the horizon"
-    )
+    load: Sequence[float] = problem.profile(DAY, "the mean load of an hour")
     per_server: float = amount(4.0, "the load that a server carries", 1e-6)
     server_cost: float = amount(1.0, "the cost of a server for an hour")
     start_cost: float = amount(1.5, "the cost of starting a server")
@@ -99,14 +97,11 @@ class Autoscaling(GalleryEnv):
         left = s.penalty * max(n - 1 - s.per_server * s.most_servers, 0.0)
         servers = problem.box(0.0, s.most_servers)
         return Layout(
-            servers,
-            servers,
-            start=[s.start],
-            values=range(n),
+            servers, servers, start=[s.start], values=range(n),
             reward_range=(-max(s.penalty * (n - 1), all_run + left), 0.0),
             resolution=problem.align_cells(s.most_servers * s.per_server, 100),
             horizon=len(s.load),
-        )
+        )  # fmt: skip
 
     def _rule(self) -> RuleParts:
         s = self.settings

@@ -36,9 +36,7 @@ class Settings(problem.Settings):
         "whether the winner pays the own bid or the highest other bid",
     )
     rivals: int = count(3, "k, the number of other bidders", 1, 1000)
-    highest_value: float = amount(
-        10.0, "the highest value of an item; values are uniform from 0 to it, and so are bids", 1e-6
-    )
+    highest_value: float = amount(10.0, "the highest value of an item; values are uniform", 1e-6)
     highest_rival: float = amount(10.0, "the highest bid of a rival", 1e-6)
     tick: float = amount(0.5, "the step between bids", 1e-6)
 
@@ -93,17 +91,11 @@ class Bidding(GalleryEnv):
         loss = most if s.auction == "first" else min(most, s.highest_rival)
         money = problem.box(0.0, most)
         return Layout(
-            money,
-            money,
-            start="uniform",
-            values=s.tick * np.arange(n + 1.0),
-            reward_range=(-loss, most),
-            resolution=problem.align_cells(most / s.tick, 200),
-            horizon=1,
-            name=f"bidding {s.auction} price",
-            further=[AUCTIONS.index(s.auction)],
+            money, money, start="uniform", values=s.tick * np.arange(n + 1.0),
+            reward_range=(-loss, most), resolution=problem.align_cells(most / s.tick, 200),
+            horizon=1, name=f"bidding {s.auction} price", further=[AUCTIONS.index(s.auction)],
             tail=np.diff((np.arange(n + 2.0) / (n + 1)) ** s.rivals).tolist(),
-        )
+        )  # fmt: skip
 
     def _rule(self) -> RuleParts:
         s = self.settings

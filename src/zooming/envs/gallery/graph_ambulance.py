@@ -142,14 +142,9 @@ class GraphAmbulance(GalleryEnv):
         most = float((s.move_cost * self.distances.max(axis=0) + s.wait_cost * farthest).max())
         nodes = gym.spaces.Discrete(n)
         return Layout(
-            nodes,
-            nodes,
-            start=s.start,
-            values=range(n),
-            reward_range=(-max(most, 1e-6), 0.0),
-            further=[n],
-            tail=[*s.calls, *self.distances.ravel()],
-        )
+            nodes, nodes, start=s.start, values=range(n), reward_range=(-max(most, 1e-6), 0.0),
+            further=[n], tail=[*s.calls, *self.distances.ravel()],
+        )  # fmt: skip
 
     def _rule(self) -> RuleParts:
         s = self.settings

@@ -37,18 +37,11 @@ class Settings(problem.Settings):
     backlog: float = amount(9.0, "the cost of owing a unit for a period")
     lead_time: int = count(2, "periods until an order arrives; the number of state axes", 1, 3)
     most_order: float = amount(30.0, "the largest order", 1.0, 1000.0)
-    min_order: float = amount(
-        1.0, "the smallest order; a smaller one is not placed", high=lambda s: s.most_order
-    )
+    min_order: float = amount(1.0, "the smallest order", high=lambda s: s.most_order)
     capacity: float = amount(40.0, "the room for stock", 1.0, 1000.0)
-    most_backlog: float = amount(
-        20.0, "the most units that customers wait for; beyond it, they leave", high=1000.0
-    )
+    most_backlog: float = amount(20.0, "the most units that customers wait for", high=1000.0)
     start: float = amount(
-        10.0,
-        "the stock at the start; no orders are under way",
-        lambda s: -s.most_backlog,
-        lambda s: s.capacity,
+        10.0, "the stock at the start", lambda s: -s.most_backlog, lambda s: s.capacity
     )
     horizon: int = count(10, "periods of an episode")
 
@@ -101,12 +94,10 @@ class Inventory(GalleryEnv):
         most = s.fixed_cost + max(s.holding * s.capacity, s.backlog * s.most_backlog)
         return Layout(
             problem.box([-s.most_backlog, *[0.0] * n_owed], [s.capacity, *[s.most_order] * n_owed]),
-            problem.box(0.0, s.most_order),
-            start=[s.start, *[0.0] * n_owed],
-            values=range(problem.largest(max(s.demand)) + 1),
-            reward_range=(-most, 0.0),
+            problem.box(0.0, s.most_order), start=[s.start, *[0.0] * n_owed],
+            values=range(problem.largest(max(s.demand)) + 1), reward_range=(-most, 0.0),
             resolution=_cells(s),
-        )
+        )  # fmt: skip
 
     def _rule(self) -> RuleParts:
         s = self.settings

@@ -36,9 +36,7 @@ class Settings(problem.Settings):
     price: float = amount(3.0, "the price of a unit")
     cost: float = amount(1.0, "the cost of a unit")
     holding: float = amount(0.2, "the cost of keeping a unit overnight")
-    salvage: float | None = amount(
-        None, "the value of a unit that is left at the end; by default its cost"
-    )
+    salvage: float | None = amount(None, "the value of a unit left at the end; by default its cost")
     capacity: float = amount(20.0, "the room for stock; orders above it are cut", 1.0, 1000.0)
     start: float = amount(0.0, "the stock before the first day", high=lambda s: s.capacity)
     horizon: int = count(7, "days of an episode")
@@ -90,13 +88,10 @@ class Newsvendor(GalleryEnv):
         high = s.capacity * max(s.price, s.salvage - s.holding)
         stock = problem.box(0.0, s.capacity)
         return Layout(
-            stock,
-            stock,
-            start=[s.start],
-            values=range(math.ceil(s.capacity) + 1),
+            stock, stock, start=[s.start], values=range(math.ceil(s.capacity) + 1),
             reward_range=(low, max(high, low + 1.0)),
             resolution=problem.align_cells(s.capacity, 100),
-        )
+        )  # fmt: skip
 
     def _rule(self) -> RuleParts:
         def order_up_to(step: int, states: Any, numbers: Any) -> Any:

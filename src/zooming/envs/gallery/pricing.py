@@ -33,9 +33,7 @@ class Settings(problem.Settings):
     """Numbers of the problem; see `Pricing`."""
 
     customers: float | Sequence[float] = problem.profile(8.0, "the mean number of customers a day")
-    worth: float = amount(
-        100.0, "what a seat is worth to a customer on average; at this price 37 % buy", 1e-6
-    )
+    worth: float = amount(100.0, "what a seat is worth to a customer on average", 1e-6)
     lowest_price: float = amount(0.0, "the lowest price")
     highest_price: float = amount(400.0, "the highest price")
     seats: int = count(20, "seats at the start", 1, 1000)
@@ -83,13 +81,11 @@ class Pricing(GalleryEnv):
 
     def _layout(self, s: Any) -> Layout:
         return Layout(
-            problem.box(0.0, s.seats),
-            problem.box(s.lowest_price, s.highest_price),
-            start=[float(s.seats)],
-            values=range(s.seats + 1),
+            problem.box(0.0, s.seats), problem.box(s.lowest_price, s.highest_price),
+            start=[float(s.seats)], values=range(s.seats + 1),
             reward_range=(0.0, s.seats * s.highest_price),
             resolution=problem.align_cells(s.seats, 100),
-        )
+        )  # fmt: skip
 
     def _rule(self) -> RuleParts:
         s = self.settings

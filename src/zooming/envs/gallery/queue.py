@@ -56,12 +56,8 @@ class Room(problem.Settings):
 class QueueSettings(Room):
     """Numbers of the service problem; see `Queue`."""
 
-    fastest: float = amount(
-        6.0, "the fastest service rate, in jobs a period; above the mean arrivals", 1e-6, MOST_JOBS
-    )
-    energy: float = amount(
-        0.5, "the cost of serving at rate 1; it grows with the square of the rate"
-    )
+    fastest: float = amount(6.0, "the fastest service rate, in jobs a period", 1e-6, MOST_JOBS)
+    energy: float = amount(0.5, "the cost of serving at rate 1; it grows with the square")
     lost_cost: float = amount(10.0, "the cost of a lost job")
     start: int = count(5, "jobs at the start", 0, 200)
     arrivals: float | Sequence[float] = problem.profile(3.0, ARRIVING, 0.0, MOST_JOBS)
@@ -161,14 +157,11 @@ def fill_both(arrivals: Any, n: Any, services: Any, m: Any, weights: Any) -> Non
 def _layout(s: Any, actions: Any, n: int, reward_range: tuple[float, float]) -> Layout:
     """Return the layout of either problem, with n numbers of arrivals."""
     return Layout(
-        problem.box(0.0, s.capacity),
-        actions,
-        start=[float(s.start)],
+        problem.box(0.0, s.capacity), actions, start=[float(s.start)],
         values=[(float(i), float(j)) for i in range(n) for j in range(s.capacity + 1)],
-        reward_range=reward_range,
-        resolution=problem.align_cells(s.capacity, 60),
+        reward_range=reward_range, resolution=problem.align_cells(s.capacity, 60),
         further=[n],
-    )
+    )  # fmt: skip
 
 
 class Queue(GalleryEnv):

@@ -89,14 +89,9 @@ class Regulator(GalleryEnv):
         widest = s.widest()
         most = s.state_cost * widest**2 + s.push_cost * s.strongest**2
         return Layout(
-            problem.box(-widest, widest),
-            problem.box(-s.strongest, s.strongest),
-            start=[s.start],
-            values=(1.0, -1.0),
-            reward_range=(-most, 0.0),
-            resolution=400,
-            further=[widest],
-        )
+            problem.box(-widest, widest), problem.box(-s.strongest, s.strongest), start=[s.start],
+            values=(1.0, -1.0), reward_range=(-most, 0.0), resolution=400, further=[widest],
+        )  # fmt: skip
 
     def _rule(self) -> RuleParts:
         s = self.settings

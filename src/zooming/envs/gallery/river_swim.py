@@ -84,12 +84,9 @@ class RiverSwim(GalleryEnv):
 
     def _layout(self, s: Any) -> Layout:
         return Layout(
-            problem.box(0.0, 1.0),
-            problem.box(-1.0, 1.0),
-            start=[s.start],
-            values=(1.0, 0.0, -1.0),
-            reward_range=(0.0, max(s.small, s.large)),
-        )
+            problem.box(0.0, 1.0), problem.box(-1.0, 1.0), start=[s.start],
+            values=(1.0, 0.0, -1.0), reward_range=(0.0, max(s.small, s.large)),
+        )  # fmt: skip
 
     def _rule(self) -> RuleParts:
         def stroke(step: int, states: Any, numbers: Any) -> Any:

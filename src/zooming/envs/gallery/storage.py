@@ -41,9 +41,7 @@ DAY = (
 class Settings(problem.Settings):
     """Numbers of the problem; see `Storage`."""
 
-    prices: Sequence[float] = problem.profile(
-        DAY, "the mean price of a step; their number is the horizon", -1e6, 1e6
-    )
+    prices: Sequence[float] = problem.profile(DAY, "the mean price of a step", -1e6, 1e6)
     capacity: float = amount(10.0, "the energy that the battery holds", 1e-6, 1e6)
     power: float = amount(4.0, "the energy that a step can move", 1e-6, 1e6)
     efficiency: float = amount(0.9, "the share of bought energy that is stored", 0.01, 1.0)
@@ -117,15 +115,11 @@ class Storage(GalleryEnv):
         least = -s.power * (max(high, -low) + s.wear)
         most = s.power * max(high - s.wear, -low - s.wear, 0.0)
         return Layout(
-            problem.box([0.0, low], [s.capacity, high]),
-            problem.box(-s.power, s.power),
-            start=[s.start, s.prices[0]],
-            values=(np.arange(N_NODES) - 4.0) / np.sqrt(2.0),
-            reward_range=(least, max(most, least + 1e-6)),
-            resolution=40,
-            horizon=horizon,
+            problem.box([0.0, low], [s.capacity, high]), problem.box(-s.power, s.power),
+            start=[s.start, s.prices[0]], values=(np.arange(N_NODES) - 4.0) / np.sqrt(2.0),
+            reward_range=(least, max(most, least + 1e-6)), resolution=40, horizon=horizon,
             further=[horizon],
-        )
+        )  # fmt: skip
 
     def _rule(self) -> RuleParts:
         s = self.settings

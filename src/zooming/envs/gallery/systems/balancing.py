@@ -34,9 +34,7 @@ class Settings(problem.Settings):
     """Numbers of the problem; see `Balancing`."""
 
     arrivals: float = amount(4.0, "the mean work that arrives in a period", 1e-6, 1e6)
-    speeds: Sequence[float] = problem.number_list(
-        (4.0, 2.0), "work that each server completes in a period"
-    )
+    speeds: Sequence[float] = problem.number_list((4.0, 2.0), "work of each server in a period")
     pause: float = amount(0.1, "the probability that a server pauses", 0.0, 0.9)
     waiting: float = amount(1.0, "the cost of a unit of work that waits")
     lost_cost: float = amount(20.0, "the cost of a unit of lost work")
@@ -110,15 +108,10 @@ class Balancing(GalleryEnv):
         lost = max(work.max() - s.capacity, 0.0) + s.capacity
         most = 2 * s.waiting * s.capacity + s.lost_cost * min(work.max(), lost)
         return Layout(
-            problem.box([0.0, 0.0], [s.capacity, s.capacity]),
-            problem.box(0.0, 1.0),
-            start=[0.0, 0.0],
-            values=[(i, j) for i in range(N_WORK) for j in range(N_PAUSES)],
-            reward_range=(-most, 0.0),
-            resolution=48,
-            further=s.speeds,
-            tail=work.tolist(),
-        )
+            problem.box([0.0, 0.0], [s.capacity, s.capacity]), problem.box(0.0, 1.0),
+            start=[0.0, 0.0], values=[(i, j) for i in range(N_WORK) for j in range(N_PAUSES)],
+            reward_range=(-most, 0.0), resolution=48, further=s.speeds, tail=work.tolist(),
+        )  # fmt: skip
 
     def _rule(self) -> RuleParts:
         def share(step: int, states: Any, numbers: Any) -> Any:

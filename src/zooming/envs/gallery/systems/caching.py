@@ -94,14 +94,10 @@ class Caching(GalleryEnv):
         most = 1.0 - np.exp(-classes[:, :, 1] * s.capacity / LEAST_PRESSURE).mean(axis=1)
         unit = problem.box(0.0, 1.0)
         return Layout(
-            unit,
-            unit,
-            start=[s.start],
-            values=range(s.blocks),
-            reward_range=(-s.write_cost, float(most.max())),
-            resolution=60,
+            unit, unit, start=[s.start], values=range(s.blocks),
+            reward_range=(-s.write_cost, float(most.max())), resolution=60,
             tail=classes.ravel().tolist(),
-        )
+        )  # fmt: skip
 
     def _rule(self) -> RuleParts:
         def threshold(step: int, states: Any, numbers: Any) -> Any:

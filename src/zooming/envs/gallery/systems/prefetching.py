@@ -85,14 +85,11 @@ class Prefetching(GalleryEnv):
 
     def _layout(self, s: Any) -> Layout:
         return Layout(
-            problem.box([0.0, 0.0], [1.0, s.most_backlog]),
-            problem.box(0.0, s.farthest),
-            start=[0.5, 0.0],
-            values=[(i, j) for i in range(N_RUNS) for j in range(N_OTHER)],
-            reward_range=(-s.pollution - s.delay * s.most_backlog, 1.0),
-            resolution=32,
+            problem.box([0.0, 0.0], [1.0, s.most_backlog]), problem.box(0.0, s.farthest),
+            start=[0.5, 0.0], values=[(i, j) for i in range(N_RUNS) for j in range(N_OTHER)],
+            reward_range=(-s.pollution - s.delay * s.most_backlog, 1.0), resolution=32,
             tail=trace_of(s.trace).runs(N_RUNS).tolist(),
-        )
+        )  # fmt: skip
 
     def _rule(self) -> RuleParts:
         s = self.settings
