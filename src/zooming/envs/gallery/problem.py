@@ -135,7 +135,8 @@ class Settings:
     """
 
     def __post_init__(self) -> None:
-        own = {one.name: one.metadata.get("check") for one in fields(self)}  # type: ignore
+        settings: Any = self
+        own: dict[str, Any] = {one.name: one.metadata.get("check") for one in fields(settings)}
         for name in sorted(own, key=lambda name: name != "horizon"):
             if own[name] is not None:
                 object.__setattr__(self, name, own[name](self, name))
