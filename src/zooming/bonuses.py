@@ -80,19 +80,15 @@ class Confident:
             if hasattr(self, name):
                 check_float(getattr(self, name), f"{kind}: {name}", 0.0, math.inf)
 
-    def log_term(self, horizon: int) -> float:
-        """Return iota. If K is unknown, return iota_1."""
-        if self.episodes is None:
-            return math.log(8 * horizon / self.delta)
-        return math.log(4 * horizon * self.episodes / self.delta)
-
     def iota(self, horizon: int, episode: int = 1) -> float:
         """Return iota = log(4 H K / delta), or iota_k = log(8 H k^2 / delta) if K is unknown.
 
         The failure probabilities of all iota_k sum to pi^2/48 delta. For a known K the sum is
         delta/4, which is larger.
         """
-        return self.log_term(horizon) + (2 * math.log(episode) if self.episodes is None else 0.0)
+        if self.episodes is None:
+            return math.log(8 * horizon / self.delta) + 2 * math.log(episode)
+        return math.log(4 * horizon * self.episodes / self.delta)
 
     def terms(self, horizon: int, reward_span: float) -> tuple[float, float]:
         """Return (a, b) of the scale a sqrt(iota) + b."""

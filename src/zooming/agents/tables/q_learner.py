@@ -608,7 +608,7 @@ def write_bonus(core: NDArray[Any], given: Bonus, has_only_atoms: bool) -> None:
         )
     if isinstance(bonus, (Theory, Exact, Bernstein)):
         core["per_root_iota"], core["plain"] = bonus.terms(horizon, span)
-        core["iota"] = bonus.log_term(horizon)
+        core["iota"] = bonus.iota(horizon)
         core["first_iota"] = core["iota"] if bonus.episodes is None else 0.0
     if isinstance(bonus, Exact):
         core["bonus_rule"], core["lipschitz"] = kernels.EXACT, bonus.lipschitz
