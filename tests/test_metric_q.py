@@ -384,7 +384,7 @@ def test_wrong_options_are_refused(options, explanation):
 
 
 def test_too_many_points_are_refused_before_they_take_memory(monkeypatch):
-    monkeypatch.setattr("zooming.metrics.norms.norms", lambda *given: pytest.fail("computed"))
+    monkeypatch.setattr("zooming.metrics.sides.norms", lambda *given: pytest.fail("computed"))
     for n, explanation in ((8000, "320,000,000 entries"), (9000, "more than 8,000 points")):
         with pytest.raises(ConfigurationError, match=explanation):
             zooming.MetricQ(gym.make("zooming/Oil-v0"), metrics.L1(n))

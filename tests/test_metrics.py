@@ -12,7 +12,7 @@ import pytest
 from helpers import box
 from zooming import metrics
 from zooming.errors import ConfigurationError, ZoomingError
-from zooming.metrics.finite import check_metric
+from zooming.metrics.sides import check_metric
 from zooming.metrics.space import Space
 from zooming.spaces.axes import Axes
 

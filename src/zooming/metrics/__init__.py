@@ -5,10 +5,8 @@ Finite sets: `Graph` (shortest paths), `Matrix` (a distance matrix), `Points` (y
 action: `Product`, or `Pairs` for a metric that is not a product. Oracles: `Greedy`, `Packing`.
 """
 
-from zooming.metrics.finite import Discrete, Graph, Matrix, Metric, Points
-from zooming.metrics.norms import L1, L2, LInf, Norm
-from zooming.metrics.pairs import KINDS, Pairs, Product
-from zooming.metrics.space import Balls, Greedy, Oracle, Packing, Space, packing
+from zooming.metrics.sides import KINDS, L1, L2, Discrete, Graph, LInf, Matrix, Metric, Norm, Points
+from zooming.metrics.space import Balls, Greedy, Oracle, Packing, Pairs, Product, Space, packing
 
 __all__ = [
     "KINDS", "Balls", "Discrete", "Graph", "Greedy", "L1", "L2", "LInf", "Matrix", "Metric",

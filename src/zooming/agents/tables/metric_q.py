@@ -17,17 +17,9 @@ from zooming.agents.files.options import bonus_from_json, build_agent
 from zooming.agents.tables.q_learner import MOST_BALLS, QLearner
 from zooming.errors import ConfigurationError
 from zooming.kernels import METRIC_CORE
-from zooming.metrics.finite import Metric
-from zooming.metrics.norms import Norm
-from zooming.metrics.pairs import (
-    KINDS,
-    SIDES,
-    Pairs,
-    Product,
-    metric_from_json,
-    metric_to_json,
-)
-from zooming.metrics.space import Balls, Greedy, Oracle, Packing, Space
+from zooming.metrics import Balls, Greedy, Metric, Norm, Oracle, Packing, Pairs, Product, Space
+from zooming.metrics.sides import KINDS
+from zooming.metrics.space import SIDES, metric_from_json, metric_to_json
 from zooming.partitions.balls import BallTable
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
