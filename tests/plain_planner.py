@@ -169,16 +169,15 @@ class PlainPlan:
             excess -= noise * factor * (1.0 / count + 1.0 / (others + 1.0))
         near = kernel @ seen
         gaps = np.maximum(0.0, excess) * np.minimum(2.0, np.maximum(0.0, near - 1.0) + c.EMPTY)
-        narrow = self.kernel(np.minimum(widths, math.log2(self.radius(c.BALLS))))
         own = share / (count + share)
         gap = gaps[seen].sum() / max(1, seen.sum())
-        variance = noise * factor / (narrow @ count + c.THIN)
-        variance += gap * own**2 / (narrow @ seen + c.EMPTY)
+        variance = noise * factor / (mass + c.THIN)
+        variance += gap * own**2 / (near + c.EMPTY)
         away = np.full(len(self.steps), np.nan)
         away[used] = errors(kernel, share)[0] * math.sqrt(factor)
         return {
             "mean": trend + mean + (total - count * mean) / (count + share), "variance": variance,
-            "errors": away, "used": used, "share": share, "narrow": narrow, "count": count,
+            "errors": away, "used": used, "share": share, "count": count,
         }  # fmt: skip
 
     def tune(self, widths, best):
@@ -197,9 +196,9 @@ class PlainPlan:
                 if error < c.GAIN * least:
                     widths[:], least = tried, error
 
-    def radius(self, balls):
+    def radius(self):
         n = max(1, int((self.grid.bins > 1).sum()))
-        balls *= 1.0 + math.sqrt(self.weights.sum())
+        balls = self.c.BALLS * (1.0 + math.sqrt(self.weights.sum()))
         return 0.5 * (math.factorial(n) / balls) ** (1.0 / n)
 
     def make(self):
@@ -270,8 +269,8 @@ class PlainPlan:
         used, count, share = found["used"], found["count"], found["share"]
         ways = (self.weights * farthest[self.next_cells])[used]
         total = np.bincount(self.cells[used], ways, self.n_cells)
-        kernel = self.kernel(np.minimum(widths, math.log2(self.radius(self.c.BALLS))))
-        mean = kernel @ total / (found["narrow"] @ count + self.c.PRIOR)
+        kernel = self.kernel(np.minimum(widths, math.log2(self.radius())))
+        mean = kernel @ total / (kernel @ count + self.c.PRIOR)
         mean += (total - count * mean) / (count + share)
         self.way[h] = np.maximum(self.distances, mean)
 

@@ -13,20 +13,9 @@ from helpers import Boxes, Drift, box, knowledge, same_history
 from plain_planner import PlainPlan
 from zooming.agents.training.replay import kept_transitions
 from zooming.kernels import IS_JIT_DISABLED
-from zooming.kernels.plans import (
-    drifts,
-    exogenous,
-    exploring,
-    features,
-    planning,
-    smoothing,
-    step_models,
-    trends,
-)
+from zooming.kernels.plans import exogenous, grids, planning, smoothing, step_models, trends
 from zooming.kernels.plans import layout as plan_layout
-from zooming.kernels.plans import planning as repeats
 from zooming.kernels.plans import play as plan_episodes
-from zooming.kernels.plans import trends as cholesky
 from zooming.kernels.plans.grids import center_states, cut_axis, lay_grid, make_grid, sort_by_step
 from zooming.kernels.plans.layout import (
     ALIKE,
@@ -160,15 +149,15 @@ def test_tuning_keeps_the_bandwidths_of_the_least_error():
 
 def no_drifts(grid, n_state=1):
     """Drifts that are too weak to be features."""
-    return drifts.Drifts(np.zeros((n_state, 1 + len(grid.bins))), np.zeros(n_state))
+    return trends.Drifts(np.zeros((n_state, 1 + len(grid.bins))), np.zeros(n_state))
 
 
 def features_of(grid, cells=(), drift=None, n_hats=9):
     """The features of a grid with samples in `cells`; by default without functions of a drift."""
-    centers = features.cell_centers(grid, math.prod(grid.bins))
+    centers = trends.cell_centers(grid, math.prod(grid.bins))
     counts = np.bincount(np.array(cells, np.int64), minlength=len(centers)).astype(float)
     drift = no_drifts(grid) if drift is None else drift
-    return features.make_features(grid, centers, counts, drift, n_hats)
+    return trends.make_features(grid, centers, counts, drift, n_hats)
 
 
 def dense_features(found):
@@ -193,9 +182,9 @@ def test_a_positive_definite_system_is_solved_by_its_factor():
     root, right = rng.normal(size=(7, 5)), rng.normal(size=5)
     matrix = root.T @ root
     factor, x = matrix.copy(), right.copy()
-    cholesky.decompose(factor)
+    trends.decompose(factor)
     np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(matrix))
-    cholesky.solve(factor, x)
+    trends.solve(factor, x)
     np.testing.assert_allclose(matrix @ x, right)
 
 
@@ -204,7 +193,7 @@ def test_a_positive_definite_system_is_solved_by_its_factor():
 def test_functions_of_the_drift_have_knots_where_samples_are(n_hats):
     grid, cells = grid_of(*PLANE), np.array([1, 4, 4, 4, 9, 13])
     dense = dense_features(features_of(grid, cells, bent(grid), n_hats))
-    x = features.cell_centers(grid, 15)
+    x = trends.cell_centers(grid, 15)
     quadratic = np.column_stack([np.ones(15), x, x[:, 0] ** 2, x[:, 0] * x[:, 1], x[:, 1] ** 2])
     np.testing.assert_allclose(dense[:, :6], quadratic)
     drift = 0.1 + x @ [0.5, 0.7]
@@ -218,7 +207,7 @@ def test_functions_of_the_drift_have_knots_where_samples_are(n_hats):
 @pytest.mark.plain
 def test_cells_of_the_same_drift_have_the_same_share_of_samples_below():
     drift, counts = np.array([3.0, 1.0, 3.0, 2.0]), np.array([2.0, 1.0, 4.0, 1.0])
-    found = features.shares_below(drift, counts)
+    found = trends.shares_below(drift, counts)
     np.testing.assert_allclose(found, np.array([2 + 3, 0.5, 2 + 3, 1.5]) / 8)
 
 
@@ -243,8 +232,8 @@ def test_drifts_are_least_squares_and_lead_to_interpolated_states(axes):
     numbers = np.column_stack([rng.integers(1, 4, 40), rng.random(40), np.zeros(40)])
     samples = samples_at(places, rng.integers(0, 3, 40), numbers)
     rows = sort_by_step(samples, 40, grid, 1, 3)
-    centers = features.cell_centers(grid, math.prod(grid.bins))
-    found = drifts.find_drifts(samples, 40, grid, 1)
+    centers = trends.cell_centers(grid, math.prod(grid.bins))
+    found = trends.find_drifts(samples, 40, grid, 1)
     x = np.column_stack([np.ones(40), 2 * (places[:, :n_axes] + 0.5) / grid.units - 1])
     x[:, 1:][:, grid.kinds == CATEGORIES] = 0.0
     y = 2 * (places[:, n_axes] + 0.5) / grid.units[0] - 1
@@ -258,15 +247,15 @@ def test_drifts_are_least_squares_and_lead_to_interpolated_states(axes):
     assert kept.sum() == 34
     values, order = rng.normal(size=int(grid.bins[0])), np.argsort(samples.steps, kind="stable")
     tables = (
-        drifts.follow_samples(found, samples, 40, rows, grid),
-        drifts.follow_cells(found, centers, grid),
+        trends.follow_samples(found, samples, 40, rows, grid),
+        trends.follow_cells(found, centers, grid),
     )
     for points, table in zip((x[order], np.insert(centers, 0, 1.0, 1)), tables, strict=True):
         place = np.clip(np.floor((points @ coefficients + 1) / 2 * grid.units[0]), 0, None)
         place = np.minimum(place, grid.units[0] - 1)
         expected = np.interp((place + 0.5) / grid.units[0], grid.centers[0, : len(values)], values)
         targets = np.ones(len(points))
-        drifts.add_values(table, values, -1.0, targets)
+        trends.add_values(table, values, -1.0, targets)
         np.testing.assert_allclose(targets, 1.0 - expected)
 
 
@@ -422,7 +411,7 @@ def test_the_value_of_a_next_state_is_interpolated_along_each_interval():
     samples = samples_at(places)
     rows = sort_by_step(samples, 3, grid, 2, 1)
     after, targets = np.append(np.arange(20.0) ** 2, 0.0), np.zeros(3)
-    planning.fill_next_values(rows, after, targets)
+    trends.add_values((rows.nexts, rows.neighbors, rows.shares), after, 1.0, targets)
     centers = grid.centers[0, :5] * 27
     columns = after[:20].reshape(5, 4)
     expected = [np.interp(7.5, centers, columns[:, 1]), np.interp(4.5, centers, columns[:, 3]), 0.0]
@@ -472,21 +461,6 @@ def plan_of(horizon):
     return plan_layout.Plan(
         *np.zeros((4, horizon, 15)), np.zeros(15), np.zeros((horizon, 5), np.int32),
         np.zeros((horizon + 1, 5)),
-    )  # fmt: skip
-
-
-def models_of(n_cells):
-    """Empty regressions on a grid with two axes, of at most five bins, for two steps."""
-    fits = plan_layout.N_FITS
-    return plan_layout.Models(
-        work=np.zeros((fits, plan_layout.N_ROWS, n_cells)), found=np.zeros((fits, 3)),
-        members=np.zeros((fits, 2), bool), kernels=np.full((fits, 2), np.nan),
-        factors=np.zeros((fits, 6, 6)), targets=np.zeros(3), losses=np.zeros((2, 2, 3)),
-        features=features.Features(
-            np.zeros((n_cells, 0), np.int64), np.zeros((n_cells, 0)), 6, 6
-        ),
-        decay=np.ones((2, 5)), buffer=np.zeros(2 * n_cells), errors=np.zeros(len(SHARES)),
-        radius=1.0,
     )  # fmt: skip
 
 
@@ -635,17 +609,6 @@ def test_a_step_with_rewards_of_its_own_is_set_apart_and_leaves_the_others_alike
     assert apart[1].tolist() == [ALIKE] * 3
 
 
-@pytest.mark.plain
-def test_less_is_clear_if_it_exceeds_the_deviation_of_the_differences():
-    weights = np.ones(20)
-    losses, others = np.full(20, 1.0), np.full(20, 1.1)
-    assert step_models.is_clearly_less(losses, others, weights, 0, 20, 2.0)
-    assert not step_models.is_clearly_less(losses, others, weights, 0, 3, 2.0)  # few samples
-    assert not step_models.is_clearly_less(others, losses, weights, 0, 20, 2.0)
-    others[::2] = 0.9
-    assert not step_models.is_clearly_less(losses, others, weights, 0, 20, 2.0)
-
-
 def exogenous_axes(samples, n_state, grid, horizon):
     """What `find_exogenous` finds: whether any, the parts of the state's number, the shares."""
     rows = sort_by_step(samples, len(samples.steps), grid, n_state, horizon)
@@ -757,7 +720,7 @@ def test_distances_are_those_to_the_nearest_cell_with_samples(axes):
 
     visited = np.array([1, len(index) - 2])
     found = np.zeros(len(index))
-    exploring.measure_distances(visited, grid, found)
+    grids.measure_distances(visited, grid, found)
     expected = [min(distance(one, index[v]) for v in visited) for one in index]
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
@@ -765,49 +728,21 @@ def test_distances_are_those_to_the_nearest_cell_with_samples(axes):
 @pytest.mark.plain
 def test_the_covering_radius_is_that_of_balls_which_fill_the_space():
     line, plane = grid_of(PLANE[0], (SMOOTH, [0, 27])), grid_of(*PLANE)
-    assert exploring.covering_radius(line, 10.0) == pytest.approx(0.05)
-    assert exploring.covering_radius(plane, 50.0) == pytest.approx(0.1)  # 50 (2 r)^2 / 2 = 1
-
-
-@pytest.mark.plain
-def test_a_wide_kernel_is_narrowed_for_the_masses_and_a_narrow_one_kept():
-    grid, widths = grid_of(*PLANE), np.array([2.0, -3.0])
-    cells, targets = samples_on(grid, 25)
-    work, buffer = work_of(grid, cells, targets), np.empty(30)
-    decay = decay_of(grid, widths)
-    work[plan_layout.MASS], work[plan_layout.NEAR] = 5.0, 6.0
-    exploring.narrow_kernel(work, grid, widths, 2.0, decay, buffer)
-    assert (work[plan_layout.EVIDENCE] == 5.0).all()
-    assert (work[plan_layout.AROUND] == 6.0).all()
-    exploring.narrow_kernel(work, grid, widths, -1.0, decay, buffer)
-    kernel = dense_kernel(grid, [-1.0, -3.0])
-    np.testing.assert_allclose(work[plan_layout.EVIDENCE], kernel @ work[plan_layout.COUNT])
-    np.testing.assert_allclose(work[plan_layout.AROUND], kernel @ (work[plan_layout.COUNT] > 0))
-    assert (work[plan_layout.MASS] == 5.0).all()
+    assert grids.covering_radius(line, 10.0) == pytest.approx(0.05)
+    assert grids.covering_radius(plane, 50.0) == pytest.approx(0.1)  # 50 (2 r)^2 / 2 = 1
 
 
 @pytest.mark.plain
 def test_the_way_leads_to_the_farthest_cell_that_samples_lead_to():
-    # From state bin 0, the first action leads to bin 4, far from which there are no samples.
-    grid = grid_of(*PLANE)
-    samples = samples_at([[0, 0, 26], [0, 13, 0], [0, 26, 0]])
-    rows = sort_by_step(samples, 3, grid, 1, 2)
-    distances, plan, widths = np.zeros(15), plan_of(2), np.array([-9.0, -9.0])
-    exploring.measure_distances(rows.cells, grid, distances)
-    plan.way[1] = distances
-    models = models_of(15)
-    counts = np.bincount(rows.cells, minlength=15)
-    models.work[0, plan_layout.COUNT] = models.work[0, plan_layout.EVIDENCE] = counts
-    models.members[0], models.found[0, 2] = True, 0.01
-    exploring.find_way(models, 0, rows, 0, distances, grid, widths, plan)
-    far = distances.reshape(5, 3)[4].max()
-    assert plan.way[0, 0] == pytest.approx(far, rel=0.02)
-    np.testing.assert_allclose(plan.way[0, 1:3], 0.0, atol=1e-12)
-    # Equal values have infinite bandwidths. They must not make all actions look alike.
-    models = models._replace(radius=2.0**-9)
-    exploring.find_way(models, 0, rows, 0, distances, grid, np.full(2, plan_layout.FLAT), plan)
-    assert plan.way[0, 0] == pytest.approx(far, rel=0.02)
-    np.testing.assert_allclose(plan.way[0, 1:3], 0.0, atol=1e-12)
+    # From state bin 0, the first action leads to bin 4, where nothing was ever tried.
+    grid, core, plan = grid_of(*PLANE), core_of(2), plan_of(2)
+    samples = samples_at([[0, 0, 26], [0, 13, 0], [0, 26, 0]] * 9)  # all rewards are equal
+    distances, apart = np.zeros(15), np.zeros((2, 2), np.int64)
+    grids.measure_distances(np.arange(3), grid, distances)
+    planning.make_plan(core, samples, 27, grid, np.full((2, 2, 2), -9.0), apart, plan, True)
+    np.testing.assert_array_equal(plan.way[1], distances)
+    assert plan.way[0, 0] == pytest.approx(distances.reshape(5, 3)[4].max(), rel=0.3)
+    assert plan.way[0, 1:3].max() < 0.5 * plan.way[0, 0]
     assert (plan.way[0] >= distances).all()
 
 
@@ -1156,9 +1091,9 @@ def test_repeated_transitions_agree_as_those_of_a_dictionary(jitter, noise, want
     rewards = places[:, 0] + noise * rng.random(60)
     numbers = np.column_stack([np.ones(60), rewards, np.zeros(60)])
     samples = samples_at(places, rng.integers(0, 2, 60), numbers)
-    found = repeats.repeats_agree(samples, 60, grid, 6, 1, 2, 1.0)
+    found = planning.repeats_agree(samples, 60, grid, 6, 1, 2, 1.0)
     assert found == agree_plainly(samples, grid, 1.0) == wanted
-    assert not repeats.repeats_agree(samples, 5, grid, 6, 1, 2, 1.0)  # too few
+    assert not planning.repeats_agree(samples, 5, grid, 6, 1, 2, 1.0)  # too few
 
 
 def play_returns(core, returns):

@@ -23,7 +23,7 @@ import zooming
 from helpers import AGENTS, knowledge
 from zooming import kernels
 from zooming.kernels.loop import crossing, jit
-from zooming.kernels.plans import actions as plan_actions
+from zooming.kernels.plans import play as plan_actions
 
 # --- signals --------------------------------------------------------------------------------------
 

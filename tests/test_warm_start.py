@@ -10,8 +10,7 @@ import pytest
 import zooming
 from helpers import knowledge
 from zooming.agents.auto.returns import Trend
-from zooming.agents.warm.ledger import MEAN, Ledger, N, half_width
-from zooming.agents.warm.warm_start import Guide
+from zooming.agents.warm_start import MEAN, Guide, Ledger, N, half_width
 
 QUEUE = "zooming/Queue-v0"
 

@@ -21,7 +21,7 @@ from zooming.agents.base.episodes import Play
 from zooming.agents.base.status import Status
 from zooming.agents.files.container import unpack_container
 from zooming.agents.training.replay import Transitions
-from zooming.agents.warm.warm_start import Guide
+from zooming.agents.warm_start import Guide
 from zooming.desk import page
 from zooming.desk.learner import LATEST, Learner
 from zooming.desk.storage import CANCELLED, EXPIRED, FORMAT, OPEN, TOLD, open_storage

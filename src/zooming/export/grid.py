@@ -1,6 +1,6 @@
 """A policy as a grid of state cells, between which actions are interpolated.
 
-This is the policy of a `Planner`. `kernels.plans.actions` has the definition. Points of states and
+This is the policy of a `Planner`. `kernels.plans.play` has the definition. Points of states and
 actions are in the unit cube.
 """
 
@@ -208,7 +208,7 @@ def _pieces(table: Any) -> Ints:
 def _best_cells(table: Any, plan: Any) -> Ints:
     """Return the best action cell [horizon, n_states], the first one among almost equal ones."""
     horizon, n_states = plan.best.shape
-    q = (plan.q + plan.bonus).reshape(horizon, n_states, -1)  # as `plan_actions.choose`
+    q = (plan.q + plan.bonus).reshape(horizon, n_states, -1)  # as `kernels.plans.play.choose`
     core = table.core[0]
     slack = 1e-12 * max(0.0, core["most"] - core["least"])
     chosen, most = np.zeros((horizon, n_states), np.int64), q[:, :, 0].copy()

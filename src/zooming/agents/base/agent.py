@@ -24,7 +24,7 @@ from zooming.agents.files import registry
 from zooming.agents.files.options import build_agent, fixed_options_of, options_of
 from zooming.agents.training.history import History
 from zooming.agents.training.replay import Transitions, update_each
-from zooming.agents.warm.warm_start import WarmStartOptions, warm_start
+from zooming.agents.warm_start import WarmStartOptions, warm_start
 from zooming.envs.compiled import find_compiled
 from zooming.envs.starts import FIXED
 from zooming.errors import ConfigurationError
@@ -385,7 +385,7 @@ class Agent(ABC):
         """Play a rule and learn from it.
 
         Later calls of `learn` keep the rule until the agent is as good. While the rule is kept,
-        `predict` plays the rule. See `zooming.agents.warm.warm_start`.
+        `predict` plays the rule. See `zooming.agents.warm_start`.
 
         Parameters
         ----------
@@ -395,7 +395,7 @@ class Agent(ABC):
         episodes : int, default 200
             Number of episodes that the rule plays first, at least 40.
         **options
-            confidence, loss, margin and progress_bar, see `WarmStartOptions`.
+            confidence, loss and progress_bar, see `WarmStartOptions`.
 
         Returns
         -------

@@ -23,7 +23,7 @@ from zooming.agents.files.env import (
     space_of,
 )
 from zooming.agents.files.options import check_accepted
-from zooming.agents.warm.warm_start import Guide
+from zooming.agents.warm_start import Guide
 from zooming.errors import CheckpointError, ConfigurationError
 from zooming.methods import hook
 from zooming.validation import check_int, count_own_frames, short_repr

@@ -20,8 +20,7 @@ from zooming.errors import CheckpointError
 from zooming.kernels import FIRST_VALUE, to_unit
 from zooming.kernels.loop import episodes as pausing
 from zooming.kernels.loop.crossing import Crossing
-from zooming.kernels.plans import actions as plan_actions
-from zooming.kernels.plans import play as plan_episodes
+from zooming.kernels.plans import play as kernels
 from zooming.kernels.plans.layout import CATEGORIES, CORE, ENDED, FLAT, OPTIMISM, PLAYED, SMOOTH
 from zooming.partitions.cells import THIRDS, CellTable
 from zooming.partitions.view import Partition
@@ -126,8 +125,10 @@ class Planner(Agent):
             if step == 0:
                 if table.is_due:
                     table.refit()
-                plan_episodes.begin_episode(table.core)
-            plan_episodes.act_at(table.handle, step, state, rows, unit)
+                kernels.begin_episode(table.core)
+            boldness = float(table.core["boldness"][0])
+            cell = kernels.choose_at(table.handle, table.core, step, state, boldness, rows, unit)
+            self._count_play(step, cell)
         return self.axes.shaped_action(self._action(unit, allowed))
 
     def update(
@@ -155,7 +156,7 @@ class Planner(Agent):
             if step == 0 and table.is_due:  # others act
                 table.refit()
             table.reserve(1)
-            plan_episodes.record_at(
+            kernels.record_at(
                 table.handle, int(step), self._unit(state, 0),
                 self._unit(played, self.axes.n_state), reward, self._unit(after, 0),
                 bool(terminated),
@@ -170,7 +171,7 @@ class Planner(Agent):
     def draw_play(self, play: Play) -> dict[str, Any]:
         core = self.table.core.copy()
         core["random"] = play.seed
-        plan_episodes.draw_boldness(core)
+        kernels.draw_boldness(core)
         play.kept = self.table.cells, self.table.handle  # the arrays, and their addresses
         return {
             "boldness": float(core["boldness"][0]),
@@ -185,9 +186,10 @@ class Planner(Agent):
         state, allowed = self._unit_state(step, observation), self._feasible(step, info)
         core, unit = self.table.core.copy(), np.empty(self.axes.n_action)
         core["random"] = play.random_at(step)
-        core["boldness"], core["explores"] = play.drawn["boldness"], play.drawn["explores"]
+        core["explores"] = play.drawn["explores"]
         handle = self.table.handle if play.kept is None else play.kept[1]
-        cell = plan_episodes.explore_at(handle, core, step, state, allowed_rows(allowed), unit)
+        boldness, rows = play.drawn["boldness"], allowed_rows(allowed)
+        cell = kernels.choose_at(handle, core, step, state, boldness, rows, unit)
         plan = self.table.plan if play.kept is None else play.kept[0].plan
         n_actions = plan.q.shape[1] // plan.values.shape[1]
         first = cell - cell % n_actions
@@ -205,14 +207,18 @@ class Planner(Agent):
             table.core["own"] = own
         # Of the plan that is played from now on, which does not know this sample.
         step, observation, action = transition[:3]
-        step, cell = self._cell(step, observation, action, table.handle)
-        table.plan.played[cell] += 1.0 / (PLAYED + table.plan.visits[step, cell])
+        self._count_play(*self._cell(step, observation, action, table.handle))
+
+    def _count_play(self, step: int, cell: int) -> None:
+        """Count a play of a cell since the plan was made: its bonus falls."""
+        plan = self.table.plan
+        plan.played[cell] += 1.0 / (PLAYED + plan.visits[step, cell])
 
     def end_play(self, play: Play, total: float) -> None:
         core = self.table.core
         if play.drawn["plan"] == core["n_plans"][0] and core["n_episodes"][0]:
             core["own"], core["total"] = 0, total
-            plan_episodes.count_return(core)
+            kernels.count_return(core)
             core["own"] = -1
 
     def explore_many(
@@ -221,15 +227,16 @@ class Planner(Agent):
         core, actions = self.table.core.copy(), np.empty((len(steps), self.axes.n_action))
         if not any(allowed):
             handle = self.table.handle
-            k, i = plan_episodes.explore_many(handle, core, steps, states, actions)
+            k, i = kernels.choose_many(handle, core, steps, states, True, actions)
             if k >= 0:
                 raise self.problem.bad_point(int(steps[k]), int(i), states[k])
             return actions
         unit = np.empty(self.axes.n_action)
         for k, (step, one) in enumerate(zip(steps.tolist(), allowed, strict=True)):
             state = self._unit(self.problem.check_point(step, states[k], 0), 0)
-            plan_episodes.draw_boldness(core)
-            plan_episodes.explore_at(self.table.handle, core, step, state, allowed_rows(one), unit)
+            kernels.draw_boldness(core)
+            boldness, rows = float(core["boldness"][0]), allowed_rows(one)
+            kernels.choose_at(self.table.handle, core, step, state, boldness, rows, unit)
             actions[k] = self._action(unit, one)
         return actions
 
@@ -244,7 +251,7 @@ class Planner(Agent):
     def play(self, env: Any, crossing: Crossing, log: RunArrays, end: int) -> int:
         table = self.table
         table.prepare(end - int(log.done[0]))
-        return plan_episodes.play()(
+        return kernels.play()(
             table.handle, crossing.handle, env.params, min(self.horizon, env.horizon),
             *self.reward_range, np.empty(self.axes.n_action), log.returns, log.n_balls, log.done,
             end, log.trouble, np.zeros(pausing.STATE + self.axes.n_state), self.run.clipping,
@@ -274,7 +281,7 @@ class Planner(Agent):
     def _action(self, unit: Floats, allowed: Feasible | None) -> Floats:
         """Return the allowed flat action nearest to a point of the unit cube."""
         action = np.empty(len(unit))
-        plan_actions.write_action(self.axes.table, self.axes.n_state, unit, action)
+        kernels.write_action(self.axes.table, self.axes.n_state, unit, action)
         return self._nearest(action, allowed)
 
     def _cell(
@@ -289,7 +296,7 @@ class Planner(Agent):
         state = self._unit_state(step, observation)
         played = problem.check_point(step, problem.flat_action(step, action), n_state)
         handle = self.table.policy().handle if handle is None else handle
-        return step, int(plan_actions.find_cell(handle, state, self._unit(played, n_state)))
+        return step, int(kernels.find_cell(handle, state, self._unit(played, n_state)))
 
     # --- the learned policy -----------------------------------------------------------------------
 
@@ -307,7 +314,8 @@ class Planner(Agent):
         policy, axes = self.table.policy(), self.axes
         actions = np.empty((len(steps), axes.n_action))
         if deterministic and not any(allowed):
-            k, i = plan_actions.choose_many(policy.handle, steps, states, actions)
+            core = self.table.core
+            k, i = kernels.choose_many(policy.handle, core, steps, states, False, actions)
             if k >= 0:
                 raise self.problem.bad_point(int(steps[k]), int(i), states[k])
             return actions
@@ -322,8 +330,9 @@ class Planner(Agent):
 
     def _write_best(self, step: int, state: Floats, allowed: Feasible | None, unit: Floats) -> int:
         """Write the policy's action, a point of the unit cube, into `unit`; return its cell."""
-        policy = self.table.policy()
-        return int(plan_actions.choose_at(policy.handle, step, state, allowed_rows(allowed), unit))
+        table, rows = self.table, allowed_rows(allowed)
+        handle = table.policy().handle
+        return int(kernels.choose_at(handle, table.core, step, state, 0.0, rows, unit))
 
     def _draw(self, cell: int, generator: np.random.Generator) -> Floats:
         """Return an action, in the unit cube, drawn uniformly from a cell."""

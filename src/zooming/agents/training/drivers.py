@@ -30,7 +30,7 @@ from zooming.agents.base.status import warn_of_clipping
 from zooming.agents.tables.q_learner import QLearner
 from zooming.agents.training.history import History, RunArrays
 from zooming.agents.training.many import accepts
-from zooming.agents.warm.warm_start import Guided
+from zooming.agents.warm_start import Guided
 from zooming.envs.compiled import CompiledEnv, find_compiled, find_fusible
 from zooming.errors import ConfigurationError
 from zooming.kernels.loop.crossing import Crossing

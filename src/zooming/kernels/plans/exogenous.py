@@ -90,11 +90,7 @@ def fill_scores(nexts, stride, n_bins, category, scores):
 
 @jit_kernel
 def find_dependence(scores, rows, sums):
-    """Test scores of next states; return (depends on the cell, depends on the step).
-
-    With too few samples, both are True. The mean of the step, then the mean of the cell, are
-    subtracted from the scores.
-    """
+    """Test scores of next states; return (depends on the cell, depends on the step)."""
     nexts, weights, first = rows.nexts, rows.weights, rows.first
     n, square, n_steps, sum_means, square_means = 0.0, 0.0, 0, 0.0, 0.0
     sums[:] = 0.0
@@ -144,12 +140,7 @@ def is_plausible(between, within, n_groups, left):
 
 @jit_kernel
 def drop_correlated(rests, rows, is_exogenous):
-    """Drop the axes that correlate with one that is not exogenous.
-
-    `rests` are the bins of the next states minus the means of their cells.
-
-    Exogenous axes may correlate with each other: values are averaged over their joint law.
-    """
+    """Drop the axes that correlate with one that is not exogenous."""
     n_axes = is_exogenous.shape[0]
     for _ in range(n_axes):  # an axis that is dropped may correlate with others
         for j in range(n_axes):
@@ -167,11 +158,7 @@ def drop_correlated(rests, rows, is_exogenous):
 
 @jit_kernel
 def count_chances(rows, places, by_step, chances):
-    """Write the frequencies of the exogenous contributions, see `find_exogenous`.
-
-    If a law depends on the step, the frequencies of all steps are added with the weight of
-    OTHER_STEPS samples.
-    """
+    """Write the frequencies of the exogenous contributions, see `find_exogenous`."""
     nexts, first = rows.nexts, rows.first
     pooled = np.zeros(places.shape[0])
     for i in range(nexts.shape[0]):
@@ -188,10 +175,7 @@ def count_chances(rows, places, by_step, chances):
 
 @jit_kernel
 def average_out(values, has_exogenous, chances, places, after):
-    """Write the values of the next states into `after`, averaged over the exogenous axes.
-
-    The last entry of `after` becomes 0: the value after the end of an episode.
-    """
+    """Write the values of the next states into `after`, averaged over the exogenous axes."""
     after[:] = 0.0
     if not has_exogenous:
         after[: values.shape[0]] = values

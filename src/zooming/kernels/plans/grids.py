@@ -37,10 +37,7 @@ def largest(numbers):
 
 @jit_kernel
 def count_places(samples, n_samples, axis, n_axes, n_state, counts):
-    """Add the weight of the samples at each place of an axis to `counts`.
-
-    On a state axis, the next state of a sample counts too.
-    """
+    """Add the weight of the samples at each place of an axis to `counts`."""
     for k in range(n_samples):
         weight = samples.numbers[k, WEIGHT]
         counts[samples.places[k, axis]] += weight
@@ -173,11 +170,7 @@ def make_grid(kinds, units, bins, edges, n_state):
 
 @jit_kernel
 def center_states(grid, samples, n_samples, n_state):
-    """Move the center of each bin of a continuous state axis to the mean of the states in it.
-
-    Values are interpolated between centers. A state that recurs exactly, such as a full stock, then
-    gets the value of its own bin.
-    """
+    """Move the center of each bin of a continuous state axis to the mean of the states in it."""
     n_axes = grid.bins.shape[0]
     for j in range(n_state):
         if grid.kinds[j] != SMOOTH or grid.units[j] < 2:
@@ -265,14 +258,59 @@ def interpolation(grid, places, nexts, neighbors, shares, i):
 
 @jit_inline
 def shift_of(grid, axis, place):
-    """Return the offset of a place from the center of its bin, as a share of the gap between bins.
-
-    The gap is the distance to the center of the neighboring bin on this side. The share is negative
-    below the center. It is 0 on discrete axes and beyond the outermost centers.
-    """
+    """Return the offset of a place from its bin's center, as a share of the gap between bins."""
     i = np.int64(grid.bin_of[axis, place])
     away = (place + 0.5) / grid.units[axis] - grid.centers[axis, i]
     neighbor = i + 1 if away > 0.0 else i - 1
     if grid.kinds[axis] != SMOOTH or neighbor < 0 or neighbor >= grid.bins[axis]:
         return 0.0
     return away / abs(grid.centers[axis, neighbor] - grid.centers[axis, i])
+
+
+@jit_kernel
+def measure_distances(cells, grid, distances):
+    """Write the distance of each cell to the nearest one of `cells`."""
+    n_cells, inner = distances.shape[0], 1
+    for c in range(n_cells):
+        distances[c] = np.inf
+    for cell in cells:
+        distances[cell] = 0.0
+    for j in range(grid.bins.shape[0] - 1, -1, -1):
+        n = grid.bins[j]
+        if grid.kinds[j] == CATEGORIES:
+            measure_categories(distances, n, inner)
+        else:
+            for c in range(n_cells):
+                i = (c // inner) % n
+                if i > 0:
+                    step = grid.centers[j, i] - grid.centers[j, i - 1]
+                    distances[c] = min(distances[c], distances[c - inner] + step)
+            for c in range(n_cells - 1, -1, -1):
+                i = (c // inner) % n
+                if i < n - 1:
+                    step = grid.centers[j, i + 1] - grid.centers[j, i]
+                    distances[c] = min(distances[c], distances[c + inner] + step)
+        inner *= n
+
+
+@jit_inline
+def measure_categories(distances, n, inner):
+    """Limit the distance of each category to 1 plus the smallest distance of any category."""
+    for start in range(0, distances.shape[0], n * inner):
+        for k in range(start, start + inner):
+            nearest = np.inf
+            for c in range(k, k + n * inner, inner):
+                nearest = min(nearest, distances[c])
+            for c in range(k, k + n * inner, inner):
+                distances[c] = min(distances[c], nearest + 1.0)
+
+
+@jit_kernel
+def covering_radius(grid, n_balls):
+    """Return the radius r at which `n_balls` L1 balls, of volume (2 r)^d / d!, fill the unit cube."""
+    n_axes, factorial = 0, 1.0
+    for n_bins in grid.bins:
+        if n_bins > 1:
+            n_axes += 1
+            factorial *= n_axes
+    return 0.5 * (factorial / n_balls) ** (1.0 / max(1, n_axes))

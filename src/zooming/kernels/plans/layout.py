@@ -23,9 +23,8 @@ class Constants(NamedTuple):
     OPTIMISM: A[float, "standard errors in the bonus of learning and the policy's penalty"] = 0.5
     FULL: A[float, "after k > FULL episodes the bonus is scaled by (FULL / k)^FADING"] = 100.0
     FADING: A[float, "what has been uncertain for long matters less"] = 0.25
-    BALLS: A[float, "a sample is evidence in a ball; BALLS sqrt(samples) fill the space"] = 4.0
+    BALLS: A[float, "what lies outside BALLS sqrt(samples) balls that fill the space is far"] = 1.0
     EXPLORING: A[float, "episode k goes far from samples with chance EXPLORING / sqrt(k)"] = 0.5
-    FAR_BALLS: A[float, "as BALLS, for the least distance worth such an episode"] = 0.2
     PRICE: A[float, "no bonus for a loss of more than PRICE spreads of good returns"] = 3.0
     GROWTH: A[float, "a plan is made when the episodes have grown by this factor"] = 1.1
     EARLY: A[int, "plans that tune all bandwidths and compare all steps"] = 10
@@ -71,7 +70,7 @@ class Constants(NamedTuple):
 CONSTANTS = Constants()
 # Kernels read plain names, which the compiler takes as numbers.
 (
-    OPTIMISM, FULL, FADING, BALLS, EXPLORING, FAR_BALLS, PRICE, GROWTH, EARLY, SPARING, UNITS,
+    OPTIMISM, FULL, FADING, BALLS, EXPLORING, PRICE, GROWTH, EARLY, SPARING, UNITS,
     FEW_AXES, MORE_AXES, FIRST_SHARE, CELLS_PER_EPISODE, CELLS_PER_ROOT, CHEAP, MOST_CELLS,
     WIDTH_POWER, EVEN, END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, NARROW, FIRST_WIDTH, GAIN,
     DOUBT, EXOGENOUS, LEAST_FREEDOM, MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE,
@@ -88,10 +87,12 @@ WEIGHT, MEAN_REWARD, SPREAD = 0, 1, 2  # columns of `Samples.numbers`
 # Rows of `work`: statistics of a target, such as the reward, in each cell. COUNT, TOTAL, SQUARE:
 # number of samples, sum and sum of squares of the target (after `remove_trend`, of its residuals).
 # TREND: the trend. SUM, MASS, MEAN: kernel-weighted sum, weight and mean of the residuals. NEAR:
-# kernel weight of visited cells. EVIDENCE, AROUND: MASS and NEAR with the narrower kernel of the
-# variance, see `narrow_kernel`.
-COUNT, TOTAL, SQUARE, TREND, SUM, MASS, MEAN, NEAR, EVIDENCE, AROUND = range(10)
-N_ROWS = 10
+# kernel weight of visited cells.
+COUNT, TOTAL, SQUARE, TREND, SUM, MASS, MEAN, NEAR = range(8)
+N_ROWS = 8
+# Columns of `found`: mean squared leave-one-out error, mean error of a cell left out, see
+# `smoothing`, and the factor of `remove_trend`.
+NOISE, GAP, SHARE, FACTOR = range(4)
 # Fits, the first index of `Models.work`. REWARDS, VALUES: the fit that a step is compared with.
 # POOL: rewards of all steps that are alike. target + OWN: the step's own fit. TRIAL: a fit that is
 # only compared.
@@ -179,27 +180,6 @@ class Plan(NamedTuple):
     values: Any  # [horizon + 1, n_states]
 
 
-class Models(NamedTuple):
-    """The regressions of one plan, and scratch memory.
-
-    What depends only on the samples of a fit and on its bandwidths is kept from step to step:
-    counts, kernel masses, and the factor of the trend's normal equations.
-    """
-
-    work: Any  # [N_FITS, N_ROWS, n_cells], see COUNT
-    found: Any  # [N_FITS, 3]: noise, gap and share of each fit
-    members: Any  # [N_FITS, horizon] bool: the steps whose samples are in COUNT
-    kernels: Any  # [N_FITS, n_axes]: the bandwidths of MASS and NEAR; NaN if these are not valid
-    factors: Any  # [N_FITS, n_columns, n_columns]: Cholesky factors, see `trends`
-    targets: Any  # [n_samples]: next values, minus the value of the drift if that is used
-    losses: Any  # [2, 2, n_samples]: leave-one-out errors of each target and form
-    features: Any  # see `features`
-    decay: Any  # [n_axes, most bins], see `smoothing`
-    buffer: Any  # [2 n_cells]
-    errors: Any  # [number of SHARES]
-    radius: Any  # float: largest bandwidth of the standard error, see `exploring`
-
-
 class Cells(NamedTuple):
     """All arrays of a planner that one call of a kernel reads."""
 
@@ -211,11 +191,7 @@ class Cells(NamedTuple):
 
 
 def pack_cells(cells: Cells) -> Any:
-    """Return the handle of a planner's arrays, or the record if compilation is disabled.
-
-    Numba unboxes a named tuple by calling back into Python, where a signal may be handled. So only
-    the handle crosses, see `records`.
-    """
+    """Return the handle of a planner's arrays, or the record if compilation is disabled."""
     core, samples, grid, plan, axes = cells
     return cells if IS_JIT_DISABLED else pack((core, *samples, *grid, *plan, axes))
 

@@ -18,7 +18,7 @@ In the order of the code, with samples (h, x, a, r, x') and cells c of a grid ov
         Q_h        = reward_h + next value_h,  next value_h = prediction of y + V_{h+1}(f)
         bonus_h    = OPTIMISM sqrt(s^2 of rewards + s^2 of values)
         V_h        = Q_h of the action with the largest Q_h + bonus_h, at most the cap
-        way_h      = how far from all samples an episode can get, see `exploring`
+        way_h      = how far from all samples an episode can get, see `find_way`
 
     note     noise, number of samples, when the next plan is due
 
@@ -33,14 +33,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zooming.kernels.loop.jit import jit_inline, jit_kernel
-from zooming.kernels.plans.drifts import add_values, find_drifts, follow_cells, follow_samples
 from zooming.kernels.plans.exogenous import average_out, find_exogenous
-from zooming.kernels.plans.exploring import covering_radius, find_way, measure_distances
-from zooming.kernels.plans.features import cell_centers, make_features
-from zooming.kernels.plans.grids import largest, sort_by_step
+from zooming.kernels.plans.grids import covering_radius, largest, measure_distances, sort_by_step
 from zooming.kernels.plans.layout import (
     AGREE,
-    ALIKE,
     ALONE,
     BALLS,
     CATEGORIES,
@@ -48,7 +44,6 @@ from zooming.kernels.plans.layout import (
     COUNT,
     EARLY,
     ENOUGH,
-    FAR_BALLS,
     GROWTH,
     LEAST_REPEATS,
     MEAN,
@@ -56,24 +51,47 @@ from zooming.kernels.plans.layout import (
     N_FITS,
     N_HATS,
     N_ROWS,
+    NOISE,
     OPTIMISM,
-    OWN,
     POOL,
     PRICE,
+    PRIOR,
     REWARDS,
+    SHARE,
     SHARES,
     SPARING,
     UNITS,
     VALUES,
-    Models,
 )
+from zooming.kernels.plans.smoothing import set_decay, smooth
 from zooming.kernels.plans.step_models import fit_pool, model_step, variance_at
+from zooming.kernels.plans.trends import (
+    add_values,
+    cell_centers,
+    find_drifts,
+    follow_cells,
+    follow_samples,
+    make_features,
+)
 
 
-class Sight(NamedTuple):
-    """What all steps of a plan share: samples in order, drifts, exogenous axes, distances."""
+class Models(NamedTuple):
+    """What all steps of a plan share: settings, samples, drifts, regressions, scratch memory.
 
+    What depends only on the samples of a fit and on its bandwidths is kept from step to step:
+    counts, kernel masses, and the factor of the trend's normal equations.
+    """
+
+    is_learning: Any  # bool: a plan for learning, otherwise for the policy
+    tunes: Any  # bool: bandwidths are tuned
+    compares: Any  # bool: the forms of the next plan are chosen
+    grid: Any
+    widths: Any  # [2, 2, n_axes]: powers of 2, the bandwidths of each target and form
+    apart: Any  # [2, horizon]: the form of each target at each step, in the next plan
+    was: Any  # [2, horizon]: and in this plan
     rows: Any  # Sorted
+    targets: Any  # [2, n_samples]: rewards; next values, minus the value of the drift if it is used
+    centers: Any  # [2]: about the mean of each target
     has_drift: Any  # bool: whether the value of the drift is part of the model
     of_samples: Any  # (nexts, neighbors, shares) of the drift of each sample
     of_cells: Any  # and of each cell
@@ -81,71 +99,55 @@ class Sight(NamedTuple):
     chances: Any  # [horizon, n_states], see `find_exogenous`
     places: Any  # [n_states]
     after: Any  # [n_states + 1]: values of next states; the last entry is 0
-    offsets: Any  # [n_cells]: values of the drift
     distances: Any  # [n_cells]: to the nearest cell with samples
+    radius: Any  # float: the least distance that is far, and the largest bandwidth of the way
+    work: Any  # [N_FITS, N_ROWS, n_cells], see COUNT
+    found: Any  # [N_FITS, 4]: see NOISE
+    members: Any  # [N_FITS, horizon] bool: the steps whose samples are in COUNT
+    kernels: Any  # [N_FITS, n_axes]: the bandwidths of MASS and NEAR; NaN if these are not valid
+    factors: Any  # [N_FITS, n_columns, n_columns]: Cholesky factors, see `trends`
+    losses: Any  # [2, 2, n_samples]: leave-one-out errors of each target and form
+    features: Any  # see `trends`
+    decay: Any  # [n_axes, most bins], see `smoothing`
+    buffer: Any  # [2 n_cells]
+    errors: Any  # [number of SHARES]
 
 
 @jit_kernel
 def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
     """Fill `plan` from the first `n_samples` samples.
 
-    `widths` [2, 2, n_axes] has the bandwidths of each target and form, see `step_models`. `apart`
-    [2, horizon] has the form of each target at each step. A plan for learning (`is_learning`) tunes
-    `widths`, and chooses the forms for the next plan. It also fills `plan.way` and updates `core`.
-    A plan for the policy changes only `plan`.
+    `widths` and `apart` are those of `Models`. A plan for learning (`is_learning`) tunes `widths`,
+    and chooses the forms for the next plan. It also fills `plan.way` and updates `core`. A plan for
+    the policy changes only `plan`.
     """
-    horizon = core[0]["horizon"]
-    is_thorough = core[0]["n_plans"] < EARLY or core[0]["n_plans"] % SPARING == 0
-    tunes = is_learning and is_thorough
-    compares = tunes and horizon > 1
-    sight, models = look(core, samples, n_samples, grid, plan, is_learning)
-    rows = sight.rows
-    center = weighted_mean(rows.weights, rows.rewards)
-    factor, is_stale = 1.0, True  # of the pool; whether it must be fitted
-    for step in range(horizon - 1, -1, -1):
-        was = apart[REWARDS, step]
-        if is_stale:
-            factor = fit_pool(
-                models, rows, center, apart[REWARDS], grid, widths[REWARDS, ALIKE],
-                tunes and step == horizon - 1, compares,
-            )  # fmt: skip
-        rewards, values = POOL, VALUES
-        if compares or was == ALONE:
-            found = model_step(
-                models, rows, rows.rewards, center, step, apart[REWARDS], REWARDS, grid,
-                widths[REWARDS], tunes and (was == ALONE or step == (horizon - 1) // 2), compares,
-                factor,
-            )  # fmt: skip
-            apart[REWARDS, step] = found
-            rewards = OWN + REWARDS if was == ALONE else POOL
-        if step < horizon - 1:
-            values = fit_values(
-                models, sight, step, apart[VALUES], grid, widths[VALUES], plan,
-                tunes and step == (horizon - 1) // 2, compares, is_learning,
-            )  # fmt: skip
-        elif is_learning:
-            plan.way[step] = sight.distances
-        back_up(core, step, models, rewards, values, is_learning, plan)
-        is_stale = apart[REWARDS, step] != was
-    count_visits(rows, apart[REWARDS], plan.visits)
+    models = look(core, samples, n_samples, grid, widths, apart, plan, is_learning)
+    rewards = values = 0  # rows of `models.work`
+    for step in range(core[0]["horizon"] - 1, -1, -1):
+        rewards = fit_rewards(models, step)
+        values = fit_values(models, step, plan)
+        back_up(core, models, step, rewards, values, plan)
+    count_visits(models, plan)
     if is_learning:
         note(core, models, n_samples, rewards, values)
 
 
 @jit_kernel
-def look(core, samples, n_samples, grid, plan, is_learning):
-    """Return (`Sight`, empty `Models`) of the samples. Find out whether there is noise."""
+def look(core, samples, n_samples, grid, widths, apart, plan, is_learning):
+    """Return `Models` without a fit: sort samples, find drifts, exogenous axes and noise."""
     horizon, n_state = core[0]["horizon"], core[0]["n_state"]
     n_cells, n_states, n_axes = plan.q.shape[1], plan.values.shape[1], grid.bins.shape[0]
+    is_thorough = core[0]["n_plans"] < EARLY or core[0]["n_plans"] % SPARING == 0
+    tunes = is_learning and is_thorough
     rows = sort_by_step(samples, n_samples, grid, n_state, horizon)
-    n_total = np.sum(rows.weights)
-    root, distances = 1.0 + np.sqrt(n_total), np.zeros(n_cells)
+    n_total, distances = np.sum(rows.weights), np.zeros(n_cells)
+    radius = covering_radius(grid, BALLS * (1.0 + np.sqrt(n_total)))
     places, chances = np.zeros(n_states, np.int64), np.zeros((horizon, n_states))
     has_exogenous = find_exogenous(rows, grid, places, chances)
     if is_learning:
         span = max(0.0, core[0]["most"] - core[0]["least"])
         measure_distances(rows.cells, grid, distances)
-        core[0]["far"] = covering_radius(grid, FAR_BALLS * root) if span > 0.0 else 0.0
+        core[0]["far"] = radius if span > 0.0 else 0.0
         core[0]["is_exact"] = repeats_agree(
             samples, n_samples, grid, n_cells, n_state, horizon, span
         )
@@ -154,63 +156,153 @@ def look(core, samples, n_samples, grid, plan, is_learning):
     if core[0]["is_exact"]:  # a narrow peak shows in the samples; functions of the drift blur it
         drifts.strengths[:] = 0.0
     n_followed = n_samples if has_drift and horizon > 1 else 0
-    counts = np.zeros(n_cells)
+    counts, targets = np.zeros(n_cells), np.zeros((2, n_samples))
     for i in range(n_samples):
         counts[rows.cells[i]] += rows.weights[i]
+        targets[REWARDS, i] = rows.rewards[i]
     features = make_features(grid, centers, counts, drifts, N_HATS)
-    sight = Sight(
-        rows, has_drift, follow_samples(drifts, samples, n_followed, rows, grid),
-        follow_cells(drifts, centers, grid), has_exogenous, chances, places,
-        np.zeros(n_states + 1), np.zeros(n_cells), distances,
-    )  # fmt: skip
-    models = Models(
-        np.zeros((N_FITS, N_ROWS, n_cells)), np.zeros((N_FITS, 3)),
+    n_columns = features.n_columns
+    return Models(
+        is_learning, tunes, tunes and horizon > 1, grid, widths, apart, apart.copy(), rows, targets,
+        np.array([weighted_mean(rows.weights, rows.rewards), 0.0]), has_drift,
+        follow_samples(drifts, samples, n_followed, rows, grid),
+        follow_cells(drifts, centers, grid), has_exogenous, chances, places, np.zeros(n_states + 1),
+        distances, radius, np.zeros((N_FITS, N_ROWS, n_cells)), np.zeros((N_FITS, 4)),
         np.zeros((N_FITS, horizon), np.bool_), np.full((N_FITS, n_axes), np.nan),
-        np.zeros((N_FITS, features.n_columns, features.n_columns)), np.zeros(n_samples),
-        np.zeros((2, 2, n_samples)), features, np.ones((n_axes, largest(grid.bins))),
-        np.zeros(2 * n_cells), np.zeros(SHARES.shape[0]), covering_radius(grid, BALLS * root),
+        np.zeros((N_FITS, n_columns, n_columns)), np.zeros((2, 2, n_samples)), features,
+        np.ones((n_axes, largest(grid.bins))), np.zeros(2 * n_cells), np.zeros(SHARES.shape[0]),
     )  # fmt: skip
-    return sight, models
 
 
 @jit_kernel
-def fit_values(models, sight, step, apart, grid, widths, plan, tunes, compares, is_learning):
-    """Fit the next values of a step; return the row of `models.work` that has them.
+def fit_rewards(models, step):
+    """Fit the rewards of a step; return the row of `models.work` that has them."""
+    last, was, apart = models.was.shape[1] - 1, models.was[REWARDS], models.apart[REWARDS]
+    if step == last or apart[step + 1] != was[step + 1]:
+        fit_pool(models, models.tunes and step == last)
+    tunes = models.tunes and (was[step] == ALONE or step == last // 2)
+    return model_step(models, REWARDS, step, tunes)
 
-    A plan for learning also finds the way, and the form of the step if `compares`.
-    """
-    rows, after, targets, was = sight.rows, sight.after, models.targets, apart[step]
+
+@jit_kernel
+def fit_values(models, step, plan):
+    """Fit the next values of a step; return the row of `models.work` that has them."""
+    rows, after, targets = models.rows, models.after, models.targets[VALUES]
+    last = models.was.shape[1] - 1
+    if step == last:
+        if models.is_learning:
+            plan.way[step] = models.distances
+        return VALUES
     average_out(
-        plan.values[step + 1], sight.has_exogenous, sight.chances[step], sight.places, after
+        plan.values[step + 1], models.has_exogenous, models.chances[step], models.places, after
     )
-    fill_next_values(rows, after, targets)
-    if sight.has_drift:
-        add_values(sight.of_samples, after, -1.0, targets)
-    center = weighted_mean(rows.weights, targets)
-    found = model_step(
-        models, rows, targets, center, step, apart, VALUES, grid, widths, tunes, compares, 1.0
-    )
-    values = VALUES + OWN if was == ALONE else VALUES
-    if sight.has_drift:
-        sight.offsets[:] = 0.0
-        add_values(sight.of_cells, after, 1.0, sight.offsets)
-        models.work[values, MEAN] += sight.offsets
-    if is_learning:
-        find_way(models, values, rows, step, sight.distances, grid, widths[was], plan)
-    apart[step] = found
+    targets[:] = 0.0
+    add_values((rows.nexts, rows.neighbors, rows.shares), after, 1.0, targets)
+    if models.has_drift:
+        add_values(models.of_samples, after, -1.0, targets)
+    models.centers[VALUES] = weighted_mean(rows.weights, targets)
+    values = model_step(models, VALUES, step, models.tunes and step == last // 2)
+    if models.has_drift:
+        offsets = np.zeros(plan.q.shape[1])
+        add_values(models.of_cells, after, 1.0, offsets)
+        models.work[values, MEAN] += offsets
+    if models.is_learning:
+        find_way(models, values, step, plan)
     return values
 
 
 @jit_kernel
-def note(core, models, n_samples, rewards, values):
-    """Write into `core` what the plan tells, and when the next one is due.
+def find_way(models, row, step, plan):
+    """Write `plan.way` of a step: how far from all samples an episode can get from each cell.
 
-    Count the returns of its episodes anew. The return of the last episode is counted when the next
-    one begins, so with the new plan.
+        way_h(cell) = max(distance of the cell, mean of max_a way_{h+1}(x', a))
+
+    The mean is over the next states x' of the samples near the cell, with the samples and share of
+    the fit of next values in `row`. The bandwidths are those of the fit, at most the radius: if all
+    values seen are equal, theirs are infinite, and every action would seem to lead equally far.
     """
+    n_cells, n_states = plan.q.shape[1], plan.values.shape[1]
+    n_actions, rows, work = n_cells // n_states, models.rows, models.work[row]
+    farthest = np.zeros(n_states + 1)  # the last entry is that of an episode that has ended
+    for state in range(n_states):
+        for c in range(state * n_actions, (state + 1) * n_actions):
+            farthest[state] = max(farthest[state], plan.way[step + 1, c])
+    totals = np.zeros(n_cells)
+    for h in range(models.members.shape[1]):
+        if models.members[row, h]:
+            for i in range(rows.first[h], rows.first[h + 1]):
+                totals[rows.cells[i]] += rows.weights[i] * farthest[rows.nexts[i]]
+    sums, masses = totals.copy(), work[COUNT].copy()
+    widths = np.minimum(models.kernels[row], np.log2(models.radius))
+    set_decay(models.grid, widths, models.decay)
+    smooth(sums, models.grid, models.decay, models.buffer)
+    smooth(masses, models.grid, models.decay, models.buffer)
+    for c in range(n_cells):
+        mean = sums[c] / (masses[c] + PRIOR)
+        mean += (totals[c] - work[COUNT, c] * mean) / (work[COUNT, c] + models.found[row, SHARE])
+        plan.way[step, c] = max(models.distances[c], mean)
+
+
+@jit_inline
+def cap_of(core, step):
+    """Return the largest possible return from `step` on; infinity if it is unknown."""
+    high = core[0]["highest"]
+    # If no reward is positive, the best case is that the episode ends after the next one.
+    return high * (core[0]["horizon"] - step) if high > 0.0 else high
+
+
+@jit_kernel
+def back_up(core, models, step, rewards, values, plan):
+    """Write Q, bonus and V of a step from the rows `rewards` and `values` of `models.work`."""
+    n_states, is_learning = plan.values.shape[1], models.is_learning
+    n_actions = plan.q.shape[1] // n_states
+    has_next = step < core[0]["horizon"] - 1
+    cap, price = cap_of(core, step), PRICE * core[0]["spread"]
+    sign = OPTIMISM if is_learning else -OPTIMISM
+    for state in range(n_states):
+        first = state * n_actions
+        best, most, highest = np.int64(0), -np.inf, -np.inf
+        for b in range(n_actions):
+            c = first + b
+            q = models.work[rewards, MEAN, c]
+            variance = variance_at(models.work[rewards], c, models.found[rewards])
+            if has_next:
+                q += models.work[values, MEAN, c]
+                variance += variance_at(models.work[values], c, models.found[values])
+            plan.q[step, c], plan.bonus[step, c] = q, sign * np.sqrt(variance)
+            highest = max(highest, q)
+        for b in range(n_actions):
+            c = first + b
+            if is_learning and price > 0.0 and highest - plan.q[step, c] > price:
+                plan.bonus[step, c] = plan.way[step, c] = 0.0
+            if plan.q[step, c] + plan.bonus[step, c] > most:
+                best, most = np.int64(b), plan.q[step, c] + plan.bonus[step, c]
+        plan.best[step, state] = best
+        value = plan.q[step, first + best]
+        plan.values[step, state] = min(value, cap) if is_learning else value
+
+
+@jit_kernel
+def count_visits(models, plan):
+    """Write the number of samples in each cell: of the step if it is apart, else of all alike."""
+    rows, visits, apart = models.rows, plan.visits, models.apart[REWARDS]
+    visits[:] = 0.0
+    pooled = np.zeros(visits.shape[1])
+    for step in range(visits.shape[0]):
+        counts = visits[step] if apart[step] else pooled
+        for i in range(rows.first[step], rows.first[step + 1]):
+            counts[rows.cells[i]] += rows.weights[i]
+    for step in range(visits.shape[0]):
+        if not apart[step]:
+            visits[step] = pooled
+
+
+@jit_kernel
+def note(core, models, n_samples, rewards, values):
+    """Write into `core` what the plan tells, and when the next one is due."""
     has_pool = models.work[POOL, COUNT].any()
-    core[0]["reward_noise"] = models.found[POOL if has_pool else rewards, 0]
-    core[0]["value_noise"] = models.found[values, 0]
+    core[0]["reward_noise"] = models.found[POOL if has_pool else rewards, NOISE]
+    core[0]["value_noise"] = models.found[values, NOISE]
     core[0]["n_plans"] += 1
     core[0]["n_planned"] = n_samples
     core[0]["plays"] = core[0]["earned"] = core[0]["squares"] = 0.0
@@ -220,11 +312,7 @@ def note(core, models, n_samples, rewards, values):
 
 @jit_kernel
 def repeats_agree(samples, n_samples, grid, n_cells, n_state, horizon, span):
-    """Return whether transitions of a step from the same place agree; False if there are few.
-
-    Each sample is compared with the one before it in the same cell and step, if both
-    have the same place. `span` is that of the rewards seen.
-    """
+    """Return whether transitions of a step from the same place agree; False if there are few."""
     n_axes = grid.bins.shape[0]
     before = np.full((horizon, n_cells), np.int64(-1))
     n_repeats, n_agree = 0, 0
@@ -259,21 +347,6 @@ def can_drift(grid, n_state, n_samples):
 
 
 @jit_kernel
-def fill_next_values(rows, after, targets):
-    """Write the value of each sample's next state.
-
-    The value is interpolated linearly between cell centers, along each axis on its own. The last
-    entry of `after`, whose index is ENDED, is the value 0 after the end of an episode.
-    """
-    for i in range(targets.shape[0]):
-        here = after[rows.nexts[i]]
-        target = here
-        for j in range(rows.shares.shape[1]):
-            target += rows.shares[i, j] * (after[rows.neighbors[i, j]] - here)
-        targets[i] = target
-
-
-@jit_kernel
 def weighted_mean(weights, targets):
     """Return the mean of `targets`, added up in order: NumPy's sum depends on compilation."""
     total, weight = 0.0, 1e-9
@@ -281,60 +354,3 @@ def weighted_mean(weights, targets):
         total += weights[i] * targets[i]
         weight += weights[i]
     return total / weight
-
-
-@jit_kernel
-def count_visits(rows, apart, visits):
-    """Write the number of samples in each cell: of the step if it is apart, else of all alike."""
-    visits[:] = 0.0
-    pooled = np.zeros(visits.shape[1])
-    for step in range(visits.shape[0]):
-        counts = visits[step] if apart[step] else pooled
-        for i in range(rows.first[step], rows.first[step + 1]):
-            counts[rows.cells[i]] += rows.weights[i]
-    for step in range(visits.shape[0]):
-        if not apart[step]:
-            visits[step] = pooled
-
-
-@jit_inline
-def cap_of(core, step):
-    """Return the largest possible return from `step` on; infinity if it is unknown."""
-    high = core[0]["highest"]
-    # If no reward is positive, the best case is that the episode ends after the next one.
-    return high * (core[0]["horizon"] - step) if high > 0.0 else high
-
-
-@jit_kernel
-def back_up(core, step, models, rewards, values, is_learning, plan):
-    """Write Q, bonus and V of a step from the fits `rewards` and `values` of `models.work`.
-
-    No bonus tempts to an action that is predicted to lose more than PRICE times `spread`, the
-    spread of good returns.
-    """
-    n_states = plan.values.shape[1]
-    n_actions = plan.q.shape[1] // n_states
-    has_next = step < core[0]["horizon"] - 1
-    cap, price = cap_of(core, step), PRICE * core[0]["spread"]
-    sign = OPTIMISM if is_learning else -OPTIMISM
-    for state in range(n_states):
-        first = state * n_actions
-        best, most, highest = np.int64(0), -np.inf, -np.inf
-        for b in range(n_actions):
-            c = first + b
-            q = models.work[rewards, MEAN, c]
-            variance = variance_at(models.work[rewards], c, models.found[rewards])
-            if has_next:
-                q += models.work[values, MEAN, c]
-                variance += variance_at(models.work[values], c, models.found[values])
-            plan.q[step, c], plan.bonus[step, c] = q, sign * np.sqrt(variance)
-            highest = max(highest, q)
-        for b in range(n_actions):
-            c = first + b
-            if is_learning and price > 0.0 and highest - plan.q[step, c] > price:
-                plan.bonus[step, c] = plan.way[step, c] = 0.0
-            if plan.q[step, c] + plan.bonus[step, c] > most:
-                best, most = np.int64(b), plan.q[step, c] + plan.bonus[step, c]
-        plan.best[step, state] = best
-        value = plan.q[step, first + best]
-        plan.values[step, state] = min(value, cap) if is_learning else value

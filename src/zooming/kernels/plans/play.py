@@ -1,4 +1,4 @@
-"""Add transitions that other agents played to the samples of a planner."""
+"""Play a plan: choose actions, record transitions, and the parts of the training loop."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zooming.kernels.boxes.layout import BAD_REWARD, BAD_STATE, DUE, FINE, FIRST_VALUE
-from zooming.kernels.boxes.points import to_unit
+from zooming.kernels.boxes.layout import ATOMS, BAD_REWARD, BAD_STATE, DUE, FINE, FIRST_VALUE, LOW
+from zooming.kernels.boxes.points import in_units, to_unit
 from zooming.kernels.boxes.update_rule import draw, learned_reward
 from zooming.kernels.loop.episodes import Parts, itself, make_play, no_split
 from zooming.kernels.loop.jit import jit_inline, jit_kernel
-from zooming.kernels.plans.actions import choose, write_action
-from zooming.kernels.plans.grids import place_of
+from zooming.kernels.plans.grids import action_cell, place_of, state_cell
 from zooming.kernels.plans.layout import (
     ENDED,
     EXPLORING,
@@ -22,10 +21,193 @@ from zooming.kernels.plans.layout import (
     FULL,
     MEAN_REWARD,
     PLAYED,
+    SLOPE,
+    SMOOTH,
     SPREAD,
     WEIGHT,
     cells_at,
 )
+
+# --- actions --------------------------------------------------------------------------------------
+
+
+@jit_kernel
+def feasible_at(grid, axis, i, allowed_row):
+    """Return the feasible coordinate nearest to the center of bin i; -1 if the bin has none."""
+    n_units, center = grid.units[axis], grid.centers[axis, i]
+    first, last = grid.edges[axis, i], grid.edges[axis, i + 1]
+    if grid.kinds[axis] == SMOOTH:
+        is_above = allowed_row[0] >= last / n_units and last < n_units
+        if is_above or allowed_row[1] < first / n_units:
+            return -1.0
+        return min(allowed_row[1], max(allowed_row[0], center))
+    found = -1.0
+    for k in range(first, last):
+        x = (k + 0.5) / n_units
+        if allowed_row[FIRST_VALUE + k] == 1.0 and (
+            found < 0.0 or abs(x - center) < abs(found - center)
+        ):
+            found = x
+    return found
+
+
+@jit_kernel
+def is_feasible(grid, n_state, b, allowed):
+    """Return whether the action cell b contains a feasible action."""
+    for j in range(grid.bins.shape[0] - 1, n_state - 1, -1):
+        if feasible_at(grid, j, b % grid.bins[j], allowed[j - n_state]) < 0.0:
+            return False
+        b //= grid.bins[j]
+    return True
+
+
+@jit_kernel
+def choose(core, grid, plan, step, state, boldness, allowed, action):
+    """Write the best feasible action (unit cube) under Q + boldness * bonus; return its cell.
+
+    If `boldness` is positive, the plan is for learning: ties are broken at random, and the bonus of
+    a cell falls with its plays since the plan was made. An episode that explores maximizes
+    `plan.way` instead, as long as a distance above `far` can be reached. If `boldness` is 0, the
+    plan is for the policy, and its bonus, which is negative, is added once.
+
+    If the chosen cell is the best one of the plan, the action is interpolated by `mix`. `allowed`
+    without rows allows all actions.
+    """
+    n_state, n_axes = core[0]["n_state"], grid.bins.shape[0]
+    n_actions = plan.q.shape[1] // plan.values.shape[1]
+    is_masked = allowed.shape[0] > 0
+    cell = state_cell(grid, n_state, state)
+    slack = 1e-12 * max(0.0, core[0]["most"] - core[0]["least"])
+    best, most, n_tied = np.int64(-1), -np.inf, 0
+    explores = False  # whether this action explores
+    if boldness > 0.0 and core[0]["explores"]:
+        for b in range(n_actions):
+            explores = explores or plan.way[step, cell * n_actions + b] > core[0]["far"]
+    for b in range(n_actions):
+        c = cell * n_actions + b
+        q = plan.q[step, c]
+        if boldness > 0.0:
+            q += boldness * plan.bonus[step, c] / np.sqrt(1.0 + plan.played[c])
+        else:
+            q += plan.bonus[step, c]
+        if explores:
+            q = plan.way[step, c] / np.sqrt(1.0 + plan.played[c])
+        if best >= 0 and q < most - slack:
+            continue
+        if is_masked and not is_feasible(grid, n_state, b, allowed):
+            continue
+        if best < 0 or q > most + slack:
+            best, most, n_tied = np.int64(b), q, 1
+        elif boldness > 0.0:
+            n_tied += 1
+            if draw(core) % np.uint64(n_tied) == np.uint64(0):
+                best = np.int64(b)
+    rest = best
+    for j in range(n_axes - 1, n_state - 1, -1):
+        i = rest % grid.bins[j]
+        action[j - n_state] = grid.centers[j, i]
+        if is_masked:
+            action[j - n_state] = feasible_at(grid, j, i, allowed[j - n_state])
+        rest //= grid.bins[j]
+    if best == plan.best[step, cell] and not explores:
+        mix(grid, plan, n_state, step, state, cell, allowed, action)
+    return cell * n_actions + best
+
+
+@jit_kernel
+def mix(grid, plan, n_state, step, state, cell, allowed, action):
+    """Interpolate between the best action of the state's cell and those of its neighbors."""
+    n_axes, stride = grid.bins.shape[0], np.int64(1)
+    here = plan.best[step, cell]
+    for j in range(n_state - 1, -1, -1):
+        i = (cell // stride) % grid.bins[j]
+        away = state[j] - grid.centers[j, i]
+        neighbor = i + 1 if away > 0.0 else i - 1
+        if grid.kinds[j] == SMOOTH and 0 <= neighbor < grid.bins[j]:
+            there = plan.best[step, cell + (neighbor - i) * stride]
+            gap = abs(grid.centers[j, neighbor] - grid.centers[j, i])
+            if largest_change(grid, n_state, here, there) <= SLOPE * gap:
+                a, b = here, there
+                for k in range(n_axes - 1, n_state - 1, -1):
+                    if grid.kinds[k] == SMOOTH:
+                        change = (
+                            grid.centers[k, b % grid.bins[k]] - grid.centers[k, a % grid.bins[k]]
+                        )
+                        action[k - n_state] += min(1.0, abs(away) / gap) * change
+                    a //= grid.bins[k]
+                    b //= grid.bins[k]
+        stride *= grid.bins[j]
+    for k in range(n_state, n_axes):
+        if grid.kinds[k] == SMOOTH:
+            low, high = grid.centers[k, 0], grid.centers[k, grid.bins[k] - 1]
+            if allowed.shape[0] > 0:
+                low, high = allowed[k - n_state, 0], allowed[k - n_state, 1]
+            action[k - n_state] = min(high, max(low, action[k - n_state]))
+
+
+@jit_inline
+def largest_change(grid, n_state, a, b):
+    """Return the largest difference along an axis between the centers of two action cells."""
+    largest = 0.0
+    for k in range(grid.bins.shape[0] - 1, n_state - 1, -1):
+        change = grid.centers[k, b % grid.bins[k]] - grid.centers[k, a % grid.bins[k]]
+        largest = max(largest, abs(change))
+        a //= grid.bins[k]
+        b //= grid.bins[k]
+    return largest
+
+
+@jit_kernel
+def write_action(axes, n_state, unit, action):
+    """Write a point of the unit cube as an action in the environment's units."""
+    for i in range(action.shape[0]):
+        n_values = axes[n_state + i, ATOMS]
+        if n_values > 0.0:
+            k = min(n_values - 1.0, np.floor(unit[i] * n_values))
+            action[i] = axes[n_state + i, LOW] + 0.5 + k
+        else:
+            action[i], _ = in_units(axes, n_state + i, unit[i], 0.0)
+
+
+@jit_kernel
+def choose_at(handle, core, step, state, boldness, allowed, action):
+    """Call `choose` with the arrays of a handle. Draw from `core`."""
+    _, _, grid, plan, _ = cells_at(handle)
+    return choose(core, grid, plan, step, state, boldness, allowed, action)
+
+
+@jit_kernel
+def choose_many(handle, core, steps, observations, is_learning, actions):
+    """Write an action for each (step, observation), in the environment's units.
+
+    For learning, each has a boldness of its own, drawn from `core`. Return (k, i) if coordinate i
+    of observation k is bad, else (-1, -1).
+    """
+    _, _, grid, plan, axes = cells_at(handle)
+    state, unit = np.empty(core[0]["n_state"]), np.empty(core[0]["n_action"])
+    everything = np.empty((0, FIRST_VALUE))
+    for k in range(steps.shape[0]):
+        bad = to_unit(axes, 0, observations[k], state)
+        if bad >= 0:
+            return k, bad
+        if is_learning:
+            draw_boldness(core)
+        boldness = core[0]["boldness"] if is_learning else 0.0
+        choose(core, grid, plan, steps[k], state, boldness, everything, unit)
+        write_action(axes, core[0]["n_state"], unit, actions[k])
+    return -1, -1
+
+
+@jit_kernel
+def find_cell(handle, state, action):
+    """Return the number of the cell of two points of the unit cube."""
+    core, _, grid, plan, _ = cells_at(handle)
+    n_actions = plan.q.shape[1] // plan.values.shape[1]
+    n_state = core[0]["n_state"]
+    return state_cell(grid, n_state, state) * n_actions + action_cell(grid, n_state, action)
+
+
+# --- episodes -------------------------------------------------------------------------------------
 
 
 @jit_inline
@@ -43,11 +225,7 @@ def begin_episode(core):
 
 @jit_kernel
 def draw_boldness(core):
-    """Draw the weight of the bonus in an episode, and whether it explores.
-
-    The weight is uniform, so that episodes side by side differ. Its mean is 1 for the first FULL
-    episodes, and then falls slowly. While all rewards are equal, every episode explores.
-    """
+    """Draw the weight of the bonus in an episode, and whether it explores."""
     mean = (FULL / max(FULL, core[0]["n_episodes"])) ** FADING
     core[0]["boldness"] = 2.0 * mean * draw_share(core)
     is_drawn = draw_share(core) * np.sqrt(core[0]["n_episodes"] + 1.0) < EXPLORING
@@ -65,44 +243,11 @@ def count_return(core):
     core[0]["own"], core[0]["total"] = core[0]["n_episodes"], 0.0
 
 
-@jit_kernel
-def act(core, grid, plan, step, state, allowed, unit_action):
-    """Write an action for learning, a point of the unit cube, and count the play of its cell."""
-    cell = choose(core, grid, plan, step, state, core[0]["boldness"], allowed, unit_action)
-    plan.played[cell] += 1.0 / (PLAYED + plan.visits[step, cell])
-
-
-@jit_kernel
-def act_at(handle, step, state, allowed, unit_action):
-    """Call `act` with the arrays of a handle."""
-    core, _, grid, plan, _ = cells_at(handle)
-    act(core, grid, plan, step, state, allowed, unit_action)
-
-
-@jit_kernel
-def explore_at(handle, core, step, state, allowed, unit_action):
-    """Write an action for learning and return its cell. Draw from `core`; count nothing."""
-    _, _, grid, plan, _ = cells_at(handle)
-    return choose(core, grid, plan, step, state, core[0]["boldness"], allowed, unit_action)
-
-
-@jit_kernel
-def explore_many(handle, core, steps, observations, actions):
-    """Write an action for learning for each (step, observation), each with a weight of its own.
-
-    Return (k, i) if coordinate i of observation k is bad, else (-1, -1). Draw from `core`.
-    """
-    _, _, grid, plan, axes = cells_at(handle)
-    state, unit = np.empty(core[0]["n_state"]), np.empty(core[0]["n_action"])
-    everything = np.empty((0, FIRST_VALUE))
-    for k in range(steps.shape[0]):
-        bad = to_unit(axes, 0, observations[k], state)
-        if bad >= 0:
-            return k, bad
-        draw_boldness(core)
-        choose(core, grid, plan, steps[k], state, core[0]["boldness"], everything, unit)
-        write_action(axes, core[0]["n_state"], unit, actions[k])
-    return -1, -1
+@jit_inline
+def is_due(core):
+    """Return whether a plan is due: episodes have grown, or samples must be condensed."""
+    is_crowded = core[0]["n_samples"] > core[0]["most_samples"]
+    return core[0]["n_episodes"] >= core[0]["due"] or is_crowded
 
 
 @jit_kernel
@@ -178,9 +323,7 @@ def options(t):
 @jit_inline
 def has_room(t, n_steps):
     """Return whether no plan is due, and there is room for the samples of an episode."""
-    n_samples, size = t.core[0]["n_samples"], t.samples.steps.shape[0]
-    is_due = t.core[0]["n_episodes"] >= t.core[0]["due"] or n_samples > t.core[0]["most_samples"]
-    return not is_due and n_samples + n_steps <= size
+    return not is_due(t.core) and t.core[0]["n_samples"] + n_steps <= t.samples.steps.shape[0]
 
 
 @jit_inline
@@ -202,18 +345,16 @@ def act_on_state(t, row, step, rule, action):
         begin_episode(t.core)
     for i in range(t.state.shape[0]):
         t.before[i] = t.state[i]
-    act(t.core, t.grid, t.plan, step, t.state, t.everything, t.action)
+    boldness = t.core[0]["boldness"]
+    cell = choose(t.core, t.grid, t.plan, step, t.state, boldness, t.everything, t.action)
+    t.plan.played[cell] += 1.0 / (PLAYED + t.plan.visits[step, cell])
     write_action(t.axes, t.state.shape[0], t.action, action)
     return row
 
 
 @jit_kernel
 def learn(t, step, row, reward, next_value, action):
-    """Record a transition; return False, since nothing is split.
-
-    `next_value` is 0 if the episode has ended, else NaN. The sample has the action that the
-    environment got, which may be rounded.
-    """
+    """Record a transition; return False, since nothing is split."""
     to_unit(t.axes, t.state.shape[0], action, t.action)
     is_ended = not np.isnan(next_value)
     record(t.core, t.samples, t.grid.units, step, t.before, t.action, reward, t.state, is_ended)
@@ -233,10 +374,7 @@ PARTS = Parts(
 
 @functools.cache
 def play() -> Callable[..., int]:
-    """Return `episodes.play` for planners, compiled on first use. FULL may mean that a plan is due.
-
-    A handle is that of `plan_layout.pack_cells`.
-    """
+    """Return `episodes.play` for planners, compiled on first use. FULL: a plan may be due."""
     return make_play("planners", PARTS)
 
 
@@ -268,11 +406,7 @@ def record_many(
         bad = to_unit(axes, 0, next_states[k], after)
         if bad >= 0:
             return BAD_STATE, n_state + n_action + bad
-        is_due = (
-            core[0]["n_episodes"] >= core[0]["due"]
-            or core[0]["n_samples"] > core[0]["most_samples"]
-        )
-        if steps[k] == 0 and is_due:
+        if steps[k] == 0 and is_due(core):
             return DUE, -1
         if reward != rewards[k]:
             clipping[1] += 1

@@ -41,11 +41,7 @@ from zooming.kernels.plans.layout import (
 
 @jit_kernel
 def set_decay(grid, widths, decay):
-    """Fill `decay` with the kernel's weights: axis j has the bandwidth 2^widths[j].
-
-    decay[j, i] is the weight of bin i + 1 seen from bin i; on an axis of categories, decay[j, 0] is
-    the weight of any other category.
-    """
+    """Fill `decay` with the kernel's weights: axis j has the bandwidth 2^widths[j]."""
     for j in range(grid.bins.shape[0]):
         for i in range(grid.bins[j] - 1):
             gap = grid.centers[j, i + 1] - grid.centers[j, i]
@@ -140,10 +136,7 @@ def without_one(n, mass, share):
 
 @jit_kernel
 def leave_one_out(work, errors):
-    """Return (index of the best share in SHARES, its mean squared leave-one-out error).
-
-    The squared errors of `without_one`, summed over a cell, are a quadratic in w.
-    """
+    """Return (index of the best share in SHARES, its mean squared leave-one-out error)."""
     n_samples, n_shares = 0.0, SHARES.shape[0]
     for i in range(n_shares):
         errors[i] = 0.0
@@ -171,10 +164,7 @@ def leave_one_out(work, errors):
 
 @jit_kernel
 def regress(work, grid, decay, has_mass, buffer, errors):
-    """Write SUM, MASS and MEAN of the residuals under the kernel; return `leave_one_out`.
-
-    MASS is not computed again if `has_mass`.
-    """
+    """Write SUM, MASS and MEAN of the residuals under the kernel; return `leave_one_out`."""
     work[SUM] = work[TOTAL]
     smooth(work[SUM], grid, decay, buffer)
     if not has_mass:

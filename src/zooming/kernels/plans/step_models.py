@@ -8,8 +8,7 @@ A target, such as the reward, has one of two forms at each step:
 A step is ALONE if this has clearly less leave-one-out error than ALIKE.
 
 The variance of a prediction has two terms: noise / kernel mass, and the squared error of predicting
-a cell from others. The second one fades as the cell gets samples of its own. The kernel of the
-variance is never wider than the covering radius of `exploring`.
+a cell from others. The second one fades as the cell gets samples of its own.
 """
 
 from __future__ import annotations
@@ -17,20 +16,22 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.loop.jit import jit_inline, jit_kernel
-from zooming.kernels.plans.exploring import narrow_kernel
 from zooming.kernels.plans.layout import (
     ALIKE,
     ALONE,
-    AROUND,
     COUNT,
     DOUBT,
     EMPTY,
-    EVIDENCE,
+    FACTOR,
+    GAP,
     MASS,
     MEAN,
+    NEAR,
+    NOISE,
     OWN,
     POOL,
     REWARDS,
+    SHARE,
     SHARES,
     SQUARE,
     THIN,
@@ -43,109 +44,87 @@ from zooming.kernels.plans.trends import remove_trend
 
 
 @jit_kernel
-def fit_pool(models, samples, center, apart, grid, widths, is_search, compares):
-    """Fit the rewards of all steps that are alike into POOL; return the factor of `remove_trend`.
-
-    If `compares`, also write the leave-one-out errors of every step under this fit.
-    """
-    share, noise, factor = fit(
-        models, samples, samples.rewards, center, -1, False, apart, REWARDS, grid, widths,
-        is_search, POOL,
-    )  # fmt: skip
-    for step in range(apart.shape[0]):
-        if compares and apart[step] == ALIKE:
-            losses = models.losses[REWARDS, ALIKE]
-            find_losses(models, samples, samples.rewards, step, POOL, share, factor, losses)
-    finish(models, grid, widths, share, noise, POOL)
-    return factor
+def fit_pool(models, tunes):
+    """Fit the rewards of all steps that are alike into POOL; find their errors if `compares`."""
+    fit(models, REWARDS, -1, POOL, tunes)
+    for step in range(models.apart.shape[1]):
+        if models.compares and models.apart[REWARDS, step] == ALIKE:
+            find_losses(models, REWARDS, step, POOL)
+    finish(models, REWARDS, POOL)
 
 
 @jit_kernel
-def model_step(
-    models, samples, targets, center, step, apart, kind, grid, widths, is_search, compares, factor
-):
-    """Fit the target `kind` at a step; return its best form.
+def model_step(models, kind, step, tunes):
+    """Fit the target `kind` at a step; return the row of `models.work` with its predictions.
 
-    The predictions are in `models.work[kind]`, or in `models.work[kind + OWN]` if the step is
-    ALONE. Rewards of a step that is ALIKE are not fitted here: they are in `models.work[POOL]`,
-    and `factor` is what `fit_pool` returned. Both forms are tried if `compares`; otherwise the
-    current form is returned. `is_search` tunes the bandwidths. `center` is about the mean of
-    `targets`.
+    Rewards of a step that is ALIKE are those of the pool. If `models.compares`, the form of the
+    step in the next plan is written into `models.apart`.
     """
-    now = apart[step]
-    if kind != REWARDS or now != ALIKE:
-        # For a step that is ALONE, the pool has all steps: few may be left that are alike.
-        others = np.zeros(apart.shape[0], np.int64) if now != ALIKE else apart
-        share, noise, factor = fit(
-            models, samples, targets, center, step, False, others, kind, grid, widths[ALIKE],
-            is_search, kind,
-        )  # fmt: skip
+    now, compares = models.was[kind, step], models.compares
+    row = POOL if kind == REWARDS else kind
+    if compares if now == ALONE else row != POOL:
+        fit(models, kind, step, kind, tunes)
         if compares:
-            losses = models.losses[kind, ALIKE]
-            find_losses(models, samples, targets, step, kind, share, factor, losses)
-        finish(models, grid, widths[ALIKE], share, noise, kind)
+            find_losses(models, kind, step, kind)
+        finish(models, kind, kind)
     if not (compares or now == ALONE):
-        return now
-    to = kind + OWN if now == ALONE else TRIAL
-    share, noise, own_factor = fit(
-        models, samples, targets, center, step, True, apart, kind, grid, widths[ALONE], is_search,
-        to,
-    )  # fmt: skip
-    find_losses(models, samples, targets, step, to, share, own_factor, models.losses[kind, ALONE])
+        return row
+    own = kind + OWN if now == ALONE else TRIAL
+    fit(models, kind, step, own, tunes)
+    find_losses(models, kind, step, own)
     if now == ALONE:
-        finish(models, grid, widths[ALONE], share, noise, to)
-    if not compares:
-        return now
-    losses, weights = models.losses[kind], samples.weights
-    start, end = samples.first[step], samples.first[step + 1]
-    is_less = is_clearly_less(losses[ALONE], losses[ALIKE], weights, start, end, DOUBT)
-    return ALONE if is_less else ALIKE
+        finish(models, kind, own)
+    if compares:
+        models.apart[kind, step] = ALONE if is_clearly_less(models, kind, step) else ALIKE
+    return own if now == ALONE else row
 
 
 @jit_kernel
-def is_clearly_less(losses, others, weights, start, end, doubt):
-    """Return whether squared errors are smaller than those of `others` by a clear margin.
-
-    The margin is `doubt` standard deviations of the summed differences, sample by sample.
-    """
-    total, square = 0.0, 0.0
-    for i in range(start, end):
-        difference = losses[i] ** 2 - others[i] ** 2
-        total += weights[i] * difference
-        square += weights[i] * difference * difference
-    return total < -doubt * np.sqrt(square)
-
-
-@jit_kernel
-def fit(models, samples, targets, center, step, own, apart, kind, grid, widths, is_search, to):
-    """Fit `targets` into `models.work[to]`; return (share, noise, factor).
-
-    The samples are those of `choose_members`. `share` is defined in `smoothing`, `noise` is the
-    mean squared leave-one-out error, and `factor` is the result of `remove_trend`. The bandwidths
-    `widths` are tuned if `is_search`. Call `finish` afterwards.
-    """
-    work, members = models.work[to], models.members[to]
-    has_changed = choose_members(members, step, own, apart)
-    if has_changed:
-        models.kernels[to] = np.nan
-    sum_targets(samples, targets, center, members, has_changed, kind, work)
-    factor = remove_trend(work, models.features, models.factors[to], not has_changed, center)
-    has_mass = is_equal(widths, models.kernels[to])
-    i, noise = tune(
-        work, grid, widths, is_search, has_mass, models.decay, models.buffer, models.errors
-    )
-    return SHARES[i], noise * factor, factor
+def is_clearly_less(models, kind, step):
+    """Return whether a step has clearly smaller errors ALONE than ALIKE."""
+    rows, losses, total, square = models.rows, models.losses[kind], 0.0, 0.0
+    for i in range(rows.first[step], rows.first[step + 1]):
+        difference = losses[ALONE, i] ** 2 - losses[ALIKE, i] ** 2
+        total += rows.weights[i] * difference
+        square += rows.weights[i] * difference * difference
+    return total < -DOUBT * np.sqrt(square)
 
 
 @jit_inline
-def choose_members(members, step, own, apart):
+def form_of(row):
+    """Return the form whose bandwidths and errors belong to a row of `models.work`."""
+    return ALONE if row >= OWN else ALIKE
+
+
+@jit_kernel
+def fit(models, kind, step, row, tunes):
+    """Fit a target into `models.work[row]`, and write NOISE, SHARE and FACTOR. Then `finish` it."""
+    work, found, widths = models.work[row], models.found[row], models.widths[kind, form_of(row)]
+    has_changed = choose_members(models, kind, step, row)
+    if has_changed:
+        models.kernels[row] = np.nan
+    sum_targets(models, kind, row, has_changed)
+    center, factors = models.centers[kind], models.factors[row]
+    found[FACTOR] = remove_trend(work, models.features, factors, not has_changed, center)
+    has_mass = is_equal(widths, models.kernels[row])
+    i, error = tune(
+        work, models.grid, widths, tunes, has_mass, models.decay, models.buffer, models.errors
+    )
+    found[SHARE], found[NOISE] = SHARES[i], error * found[FACTOR]
+
+
+@jit_inline
+def choose_members(models, kind, step, row):
     """Write the steps whose samples a fit has; return whether they have changed.
 
-    They are the step alone if `own`, else the step and all that are not apart.
+    They are the step alone, or with all that are alike. To compare a step that is ALONE, the pool
+    has all steps: few may be left that are alike.
     """
-    has_changed = False
+    members, has_changed = models.members[row], False
+    has_all = row != POOL and form_of(row) == ALIKE and models.was[kind, step] == ALONE
     for h in range(members.shape[0]):
-        is_member = h == step or not (own or apart[h] != ALIKE)
+        is_alike = form_of(row) == ALIKE and models.apart[kind, h] == ALIKE
+        is_member = h == step or has_all or is_alike
         has_changed = has_changed or is_member != members[h]
         members[h] = is_member
     return has_changed
@@ -161,55 +140,47 @@ def is_equal(widths, others):
 
 
 @jit_kernel
-def finish(models, grid, widths, share, noise, to):
-    """Write the predictions of the fit `to` into MEAN.
-
-    For their variance, also write (noise, gap, share) into `models.found[to]`, and the rows
-    EVIDENCE and AROUND. NEAR, EVIDENCE and AROUND depend on samples and bandwidths alone, so they
-    are kept if these are the same as in the last fit.
-    """
-    work, found, decay = models.work[to], models.found[to], models.decay
-    is_same = is_equal(widths, models.kernels[to])
-    found[0], found[2] = noise, share
-    found[1] = measure_gaps(work, grid, decay, is_same, noise, models.buffer)
-    predict_cells(work, share)
-    if not is_same:
-        narrow_kernel(work, grid, widths, np.log2(models.radius), decay, models.buffer)
-        models.kernels[to] = widths
+def finish(models, kind, row):
+    """Write the predictions of a fit into MEAN, and for their variance GAP and the row NEAR."""
+    work, found, widths = models.work[row], models.found[row], models.widths[kind, form_of(row)]
+    is_same = is_equal(widths, models.kernels[row])
+    found[GAP] = measure_gaps(work, models.grid, models.decay, is_same, found[NOISE], models.buffer)
+    predict_cells(work, found[SHARE])
+    models.kernels[row] = widths
 
 
 @jit_kernel
-def sum_targets(samples, targets, center, members, counts_anew, kind, work):
-    """Write count, sum and sum of squares of the targets of each cell, minus `center`.
-
-    The samples are those of the steps `members`. Counts are kept unless `counts_anew`.
-    """
+def sum_targets(models, kind, row, counts_anew):
+    """Write count, sum and sum of squares of the targets of each cell, minus their center."""
+    work, rows = models.work[row], models.rows
+    targets, center = models.targets[kind], models.centers[kind]
     for c in range(work.shape[1]):
         work[TOTAL, c] = work[SQUARE, c] = 0.0
     if counts_anew:
         work[COUNT] = 0.0
-    for h in range(members.shape[0]):
-        if not members[h]:
+    for h in range(models.apart.shape[1]):
+        if not models.members[row, h]:
             continue
-        start, end = samples.first[h], samples.first[h + 1]
+        start, end = rows.first[h], rows.first[h + 1]
         for i in range(start, end):
-            c, weight, target = samples.cells[i], samples.weights[i], targets[i] - center
+            c, weight, target = rows.cells[i], rows.weights[i], targets[i] - center
             work[TOTAL, c] += weight * target
             work[SQUARE, c] += weight * target * target
         for i in range(start, end if counts_anew else start):
-            work[COUNT, samples.cells[i]] += samples.weights[i]
+            work[COUNT, rows.cells[i]] += rows.weights[i]
         for i in range(start, end if kind == REWARDS else start):
-            work[SQUARE, samples.cells[i]] += samples.spreads[i]
+            work[SQUARE, rows.cells[i]] += rows.spreads[i]
 
 
 @jit_kernel
-def find_losses(models, samples, targets, step, to, share, factor, losses):
-    """Write the leave-one-out error of each sample of a step; the fit `to` must include them."""
-    work, root = models.work[to], np.sqrt(factor)
-    for i in range(samples.first[step], samples.first[step + 1]):
-        c = samples.cells[i]
+def find_losses(models, kind, step, row):
+    """Write the leave-one-out error of each sample of a step; the fit must include them."""
+    work, rows, targets = models.work[row], models.rows, models.targets[kind]
+    losses, root = models.losses[kind, form_of(row)], np.sqrt(models.found[row, FACTOR])
+    for i in range(rows.first[step], rows.first[step + 1]):
+        c = rows.cells[i]
         n, mean = work[COUNT, c], work[MEAN, c]
-        g, w = without_one(n, work[MASS, c], share)
+        g, w = without_one(n, work[MASS, c], models.found[row, SHARE])
         error = g * (targets[i] - work[TREND, c] - mean) - w * (work[TOTAL, c] - n * mean)
         losses[i] = root * error
 
@@ -217,6 +188,6 @@ def find_losses(models, samples, targets, step, to, share, factor, losses):
 @jit_inline
 def variance_at(work, cell, found):
     """Return the squared standard error of a prediction."""
-    noise, gap, share = found[0], found[1], found[2]
-    own = share / (work[COUNT, cell] + share)
-    return noise / (work[EVIDENCE, cell] + THIN) + gap * own * own / (work[AROUND, cell] + EMPTY)
+    own = found[SHARE] / (work[COUNT, cell] + found[SHARE])
+    noise = found[NOISE] / (work[MASS, cell] + THIN)
+    return noise + found[GAP] * own * own / (work[NEAR, cell] + EMPTY)

@@ -1,16 +1,58 @@
-"""The trend of a target over the cells of a grid: a ridge regression on `features`.
+"""Ridge regressions of a planner: the drift of the next state, and the trend of a target.
 
-With few samples the trend is the mean, with more a quadratic, and then a quadratic with functions
-of the drift. Each needs ENOUGH samples for each coefficient. Kernel regression (`smoothing`)
-predicts what the trend leaves.
+The drift of a state axis is the expected next state, linear in state and action. Of a stock, it is
+about stock + order - mean demand. Next values, and many rewards, depend on state and action mostly
+through it. The planner uses it twice: the value of the drift is an estimate of the next value, so
+that the regression of next values has only the difference to explain; and functions of the drift
+are features of the trend. The features of a cell are
+
+    1, coordinates, their pairwise products
+    of each drift: hats, max(0, 1 - |place - i|) for i = 0, ..., n_hats - 1
+
+Here `place` is (n_hats - 1) times the mean of two shares: where the drift lies in its range, and
+how many samples have a smaller drift. So knots are dense where samples are. At most two hats of a
+drift are positive: features are stored as pairs of a column and an entry.
+
+With few samples the trend is the mean, with more a quadratic, and then a quadratic with hats. Each
+needs ENOUGH samples for each coefficient. Kernel regression (`smoothing`) predicts what it leaves.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from zooming.kernels.loop.jit import jit_kernel
-from zooming.kernels.plans.layout import COUNT, ENOUGH, RIDGE, SQUARE, TOTAL, TREND
+from zooming.kernels.loop.jit import jit_inline, jit_kernel
+from zooming.kernels.plans.grids import interpolation, place_of
+from zooming.kernels.plans.layout import (
+    CATEGORIES,
+    COUNT,
+    ENDED,
+    ENOUGH,
+    RIDGE,
+    SQUARE,
+    STRONG,
+    TOTAL,
+    TREND,
+    WEIGHT,
+)
+
+
+class Drifts(NamedTuple):
+    """A linear function of state and action for every state axis: the expected next state."""
+
+    coefficients: Any  # [n_state, 1 + n_axes]: of 1 and the coordinates
+    strengths: Any  # [n_state]: about the F statistic of the fit; 0 on an axis of categories
+
+
+class Features(NamedTuple):
+    """The features of every cell."""
+
+    columns: Any  # [n_cells, n_pairs] int64, increasing
+    entries: Any  # [n_cells, n_pairs]
+    n_quadratic: Any  # int: columns of the quadratic
+    n_columns: Any  # int: the same, and the hats of all drifts
 
 
 @jit_kernel
@@ -36,6 +78,201 @@ def solve(factor, x):
         for m in range(i + 1, p):
             x[i] -= factor[m, i] * x[m]
         x[i] /= factor[i, i]
+
+
+@jit_inline
+def coordinate(grid, axis, x):
+    """Return x of the unit interval as a number from -1 to 1; 0 on an axis of categories."""
+    return 0.0 if grid.kinds[axis] == CATEGORIES else 2.0 * x - 1.0
+
+
+@jit_inline
+def coordinate_at(grid, axis, place):
+    """Return the coordinate of the middle of a place."""
+    return coordinate(grid, axis, (place + 0.5) / grid.units[axis])
+
+
+@jit_kernel
+def find_drifts(samples, n_samples, grid, n_state):
+    """Return the drifts."""
+    n_axes = grid.bins.shape[0]
+    p = 1 + n_axes
+    matrix, x, right = np.zeros((p, p)), np.ones(p), np.zeros((n_state, p))
+    sums, squares, weight = np.zeros(n_state), np.zeros(n_state), 1e-9
+    for k in range(n_samples):
+        if samples.places[k, n_axes] == ENDED:
+            continue
+        w = samples.numbers[k, WEIGHT]
+        weight += w
+        for j in range(n_axes):
+            x[1 + j] = coordinate_at(grid, j, samples.places[k, j])
+        for i_row in range(p):
+            for m in range(i_row + 1):
+                matrix[i_row, m] += w * x[i_row] * x[m]
+        for j in range(n_state):
+            y = coordinate_at(grid, j, samples.places[k, n_axes + j])
+            sums[j] += w * y
+            squares[j] += w * y * y
+            for m in range(p):
+                right[j, m] += w * x[m] * y
+    for m in range(p):
+        matrix[m, m] += RIDGE
+    decompose(matrix)
+    coefficients, strengths = right.copy(), np.zeros(n_state)
+    for j in range(n_state):
+        solve(matrix, coefficients[j])
+        rest = squares[j]
+        for m in range(p):
+            rest -= right[j, m] * coefficients[j, m]
+        explained = max(0.0, squares[j] - sums[j] ** 2 / weight - rest)
+        # The ridge keeps the rest above 0, unless all next states are 0.
+        strengths[j] = explained / n_axes * weight / rest if rest > 0.0 else 0.0
+    return Drifts(coefficients, strengths)
+
+
+@jit_kernel
+def follow_samples(drifts, samples, n_samples, rows, grid):
+    """Return (nexts, neighbors, shares) of the drift of each sample, as those of `Sorted`."""
+    n_axes, n_state = grid.bins.shape[0], drifts.strengths.shape[0]
+    nexts, neighbors, shares = new_points(n_samples, n_state)
+    free, x, places = rows.first.copy(), np.zeros(n_axes), np.zeros(n_state, np.int64)
+    for k in range(n_samples):
+        i = free[samples.steps[k]]
+        free[samples.steps[k]] += 1
+        for j in range(n_axes):
+            x[j] = coordinate_at(grid, j, samples.places[k, j])
+        follow(drifts, x, grid, places)
+        interpolation(grid, places, nexts, neighbors, shares, i)
+    return nexts, neighbors, shares
+
+
+@jit_kernel
+def follow_cells(drifts, centers, grid):
+    """Return (nexts, neighbors, shares) of the drift of each cell's center."""
+    n_cells, n_state = centers.shape[0], drifts.strengths.shape[0]
+    nexts, neighbors, shares = new_points(n_cells, n_state)
+    places = np.zeros(n_state, np.int64)
+    for c in range(n_cells):
+        follow(drifts, centers[c], grid, places)
+        interpolation(grid, places, nexts, neighbors, shares, c)
+    return nexts, neighbors, shares
+
+
+@jit_kernel
+def new_points(n, n_state):
+    """Return empty (nexts, neighbors, shares) of n points."""
+    return np.zeros(n, np.int64), np.zeros((n, n_state), np.int64), np.zeros((n, n_state))
+
+
+@jit_inline
+def follow(drifts, x, grid, places):
+    """Write the place along each state axis to which the point x drifts."""
+    for j in range(places.shape[0]):
+        y = drifts.coefficients[j, 0]
+        for k in range(x.shape[0]):
+            y += drifts.coefficients[j, 1 + k] * x[k]
+        places[j] = place_of(0.5 * (y + 1.0), grid.units[j])
+
+
+@jit_kernel
+def add_values(points, values, sign, targets):
+    """Add the interpolated `values` of states at (nexts, neighbors, shares), times `sign`."""
+    nexts, neighbors, shares = points
+    for i in range(targets.shape[0]):
+        here = values[nexts[i]]
+        target = here
+        for j in range(shares.shape[1]):
+            target += shares[i, j] * (values[neighbors[i, j]] - here)
+        targets[i] += sign * target
+
+
+@jit_kernel
+def cell_centers(grid, n_cells):
+    """Return the coordinates of each cell's center, scaled to [-1, 1]; 0 for a category."""
+    n_axes = grid.bins.shape[0]
+    centers = np.zeros((n_cells, n_axes))
+    for c in range(n_cells):
+        rest = c
+        for j in range(n_axes - 1, -1, -1):
+            centers[c, j] = coordinate(grid, j, grid.centers[j, rest % grid.bins[j]])
+            rest //= grid.bins[j]
+    return centers
+
+
+@jit_kernel
+def make_features(grid, centers, counts, drifts, n_hats):
+    """Return the features of each cell. `counts` has the number of samples of each cell."""
+    n_cells, n_axes = centers.shape
+    n_quadratic, n_pairs = 1 + n_axes + n_axes * (n_axes + 1) // 2, 0
+    for j in range(drifts.strengths.shape[0]):
+        n_pairs += 2 if has_hats(grid, drifts, j) else 0
+    n_pairs += n_quadratic
+    columns, entries = np.zeros((n_cells, n_pairs), np.int64), np.ones((n_cells, n_pairs))
+    for c in range(n_cells):
+        k = 1 + n_axes
+        for i in range(n_axes):
+            entries[c, 1 + i] = centers[c, i]
+            for j in range(i, n_axes):
+                entries[c, k] = centers[c, i] * centers[c, j]
+                k += 1
+        for k in range(n_quadratic):
+            columns[c, k] = k
+    pair, column = n_quadratic, n_quadratic
+    for j in range(drifts.strengths.shape[0]):
+        if has_hats(grid, drifts, j):
+            drift = find_drift(centers, drifts.coefficients[j])
+            write_hats(entries, columns, drift, counts, n_hats, pair, column)
+            pair, column = pair + 2, column + n_hats
+    return Features(columns, entries, n_quadratic, column)
+
+
+@jit_kernel
+def has_hats(grid, drifts, axis):
+    """Return whether functions of the drift of this axis are features."""
+    return grid.bins[axis] >= 3 and drifts.strengths[axis] > STRONG
+
+
+@jit_kernel
+def find_drift(centers, coefficients):
+    """Return the drift of every cell along one axis."""
+    drift = np.full(centers.shape[0], coefficients[0])
+    for c in range(centers.shape[0]):
+        for j in range(centers.shape[1]):
+            drift[c] += coefficients[1 + j] * centers[c, j]
+    return drift
+
+
+@jit_kernel
+def write_hats(entries, columns, drift, counts, n_hats, pair, column):
+    """Write the hats of one drift into the pairs `pair` and `pair` + 1 of each cell."""
+    shares = shares_below(drift, counts)
+    low, high = np.inf, -np.inf
+    for c in range(drift.shape[0]):
+        if counts[c] > 0.0:
+            low, high = min(low, drift[c]), max(high, drift[c])
+    for c in range(drift.shape[0]):
+        place = 0.5 * ((drift[c] - low) / max(1e-9, high - low) + shares[c]) * (n_hats - 1)
+        place = min(n_hats - 1.0, max(0.0, place))
+        knot = min(n_hats - 2, np.int64(place))
+        columns[c, pair], columns[c, pair + 1] = column + knot, column + knot + 1
+        entries[c, pair], entries[c, pair + 1] = 1.0 - (place - knot), place - knot
+
+
+@jit_kernel
+def shares_below(drift, counts):
+    """Return, for each cell, the share of samples with a smaller drift; equal ones count half."""
+    order, shares = np.argsort(drift), np.zeros(drift.shape[0])
+    below, first = 0.0, 0
+    while first < order.shape[0]:
+        last, equal = first, 0.0
+        while last < order.shape[0] and drift[order[last]] == drift[order[first]]:
+            equal += counts[order[last]]
+            last += 1
+        for i in range(first, last):
+            shares[order[i]] = below + 0.5 * equal
+        below += equal
+        first = last
+    return shares / max(1e-9, below)
 
 
 @jit_kernel
@@ -83,10 +320,7 @@ def remove_trend(work, features, factor, has_factor, center):
 
 @jit_kernel
 def factor_counts(work, features, factor):
-    """Write the Cholesky factor of the normal equations of the ridge regression.
-
-    A cell counts as often as it has samples.
-    """
+    """Write the Cholesky factor of the normal equations of the ridge regression."""
     columns, entries = features.columns, features.entries
     factor[:] = 0.0
     for i in range(features.n_columns):

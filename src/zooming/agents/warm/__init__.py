@@ -1,1 +1,0 @@
-"""Warm start: begin with a rule that people use."""
