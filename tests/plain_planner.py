@@ -171,7 +171,7 @@ class PlainPlan:
         gaps = np.maximum(0.0, excess) * np.minimum(2.0, np.maximum(0.0, near - 1.0) + c.EMPTY)
         own = share / (count + share)
         gap = gaps[seen].sum() / max(1, seen.sum())
-        variance = noise * factor / (mass + c.THIN)
+        variance = noise * factor / (mass + c.PRIOR)
         variance += gap * own**2 / (near + c.EMPTY)
         away = np.full(len(self.steps), np.nan)
         away[used] = errors(kernel, share)[0] * math.sqrt(factor)
@@ -190,10 +190,10 @@ class PlainPlan:
                 tried[:] = c.FIRST_WIDTH
             elif self.grid.bins[axis] > 1:
                 now = tried[axis]
-                tried[axis] = (min(c.FLAT, now + 1.0), max(c.NARROW, now - 1.0), c.FLAT)[k]
+                tried[axis] = (min(c.FLAT, now + 1.0), now - 1.0, c.FLAT)[k]
             if (tried != widths).any():
                 error = best(self.kernel(tried))[1]
-                if error < c.GAIN * least:
+                if error < least:
                     widths[:], least = tried, error
 
     def radius(self):

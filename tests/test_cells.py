@@ -281,6 +281,11 @@ def without_last(name):
         (without_last("centers"), "centers is"),
         (spoiled("centers", (0, 0), 0.9), "the center of a bin is outside of it"),
         (spoiled("q", (0, 0), np.inf), "q has an entry that is not finite"),
+        (spoiled("numbers", (3, 0), 1e20), "a sample has no valid weight or reward"),
+        (spoiled("core", "plays", -1.0), "the returns of the planner's episodes are invalid"),
+        (spoiled("core", "spread", -1.0), "the returns of the planner's episodes are invalid"),
+        (spoiled("core", "earned", np.nan), "the returns of the planner's episodes are invalid"),
+        (spoiled("core", "horizon", 5), "horizon is 5, but 2 in the options"),
     ],
 )
 def test_a_stored_table_that_cannot_be_is_refused(learned, spoil, message):

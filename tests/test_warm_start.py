@@ -116,6 +116,8 @@ def test_export_refuses_a_rule_that_is_kept_and_explain_tells_it(tmp_path):
     with pytest.warns(UserWarning, match="agent's own policy"):
         rules = agent.explain(0, episodes=0)
     assert agent.greedy(0, np.array([0.3])) in np.array([rule.action for rule in rules])
+    with pytest.raises(zooming.ConfigurationError, match="a rule guides this agent already"):
+        agent.warm_start(half)
     agent.guide = None
     policy = {}
     exec(agent.export(tmp_path / "policy.py").read_text(), policy)
@@ -159,11 +161,12 @@ def test_a_rule_beyond_the_bounds_is_refused_and_not_clipped():
     assert agent.n_episodes == 0
 
 
-def test_a_rule_without_returns_gives_no_room_to_explore():
-    ledger = Ledger(40)
+@pytest.mark.parametrize("value", [0.0, 5.0])
+def test_without_an_allowed_loss_or_returns_nothing_is_risked(value):
+    ledger = Ledger(40, loss=0.0 if value else None)
     for _ in range(200):
         assert ledger.plays_rule()
-        ledger.credit(0.0, True)
+        ledger.credit(value, True)
 
 
 @pytest.mark.parametrize(("least", "n_waits"), [(-np.inf, 2000), (0.0, 200), (-40.0, 1000)])
@@ -184,7 +187,6 @@ def test_the_first_exploring_episode_waits_for_a_reserve(least, n_waits):
     (half, {"episodes": 39}, "episodes=39"),
     (half, {"confidence": 1.0}, "give a probability below 1"),
     (half, {"loss": -1.0}, "loss"),
-    (half, {"margin": float("nan")}, "margin"),
     (half, {"bonus": 1.0}, "bonus"),
     (lambda step, state: [1.5], {}, r"the rule gave \[1.5\]: .* is outside"),
     (lambda step, state: "left", {}, "the rule gave 'left': "),
@@ -197,12 +199,6 @@ def test_a_wrong_argument_changes_nothing(rule, options, message):
     with pytest.raises((zooming.ConfigurationError, TypeError), match=message):
         agent.warm_start(rule, **{"episodes": 40, **options})
     assert (knowledge(agent), agent.guide, agent.run.env_rng) == (before, None, None)
-
-
-def test_a_second_rule_is_refused():
-    agent, _ = started()
-    with pytest.raises(zooming.ConfigurationError, match="a rule guides this agent already"):
-        agent.warm_start(half)
 
 
 def simulate(gap, seed, episodes=400):
@@ -291,6 +287,10 @@ def test_a_file_that_had_five_players_goes_on_with_the_rule_and_the_agent():
         Guide.from_state(agent, kept)
     kept["counts"][5] = 80  # let go: the bound no longer matters
     assert not Guide.from_state(agent, kept).is_open
+    kept = agent.guide.state()
+    kept["options"]["margin"] = 2.0
+    with pytest.raises(ValueError, match=r"has a margin, which zooming .* no longer has"):
+        Guide.from_state(agent, kept)
 
 
 def interrupt_at(monkeypatch, n):
@@ -349,12 +349,6 @@ def test_returns_of_the_rule_are_not_credited_to_an_agent_of_a_portfolio(monkeyp
     agent.learn(60)
     assert len(credited) > 1
     assert max(credited) <= 3.0
-
-
-def test_nothing_is_risked_without_an_allowed_loss():
-    agent, history = started(zooming.Planner, loss=0.0)
-    history += agent.learn(60)
-    assert len(history.rule_episodes) == 100
 
 
 def test_a_callback_may_end_the_warm_start():

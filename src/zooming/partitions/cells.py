@@ -270,7 +270,7 @@ _CACHES = ("_handle", "_policy", "_counted")
 def spread_of_returns(samples: Samples, n: int, known: float) -> float:
     """Return the 95 % quantile of the returns minus their median; `known` if that is unknown."""
     starts = np.flatnonzero(samples.steps[:n] == 0)
-    if len(starts) < layout.LEAST_RETURNS or (samples.numbers[:n, WEIGHT] > 1.0).any():
+    if len(starts) < 2 or (samples.numbers[:n, WEIGHT] > 1.0).any():
         return known
     middle, high = np.quantile(
         np.add.reduceat(samples.numbers[:n, MEAN_REWARD], starts), [0.5, 0.95]

@@ -307,7 +307,7 @@ def measure_categories(distances, n, inner):
 
 @jit_kernel
 def covering_radius(grid, n_balls):
-    """Return the radius r at which `n_balls` L1 balls, of volume (2 r)^d / d!, fill the unit cube."""
+    """Return the radius at which `n_balls` L1 balls, of volume (2 r)^d / d!, fill the unit cube."""
     n_axes, factorial = 0, 1.0
     for n_bins in grid.bins:
         if n_bins > 1:

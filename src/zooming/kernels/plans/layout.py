@@ -40,15 +40,13 @@ class Constants(NamedTuple):
     WIDTH_POWER: A[float, "the bin with most samples * width^WIDTH_POWER is cut next"] = 0.7
     EVEN: A[float, "share of the bins of an action axis that is placed evenly, not by data"] = 0.1
     END: A[float, "an outermost bin of actions this narrow is played at its end"] = 1 / 9
-    PRIOR: A[float, "samples that the trend counts against the kernel's mass"] = 0.01
+    PRIOR: A[float, "samples that count against the kernel's mass, here and in its error"] = 0.01
     ENOUGH: A[float, "samples for each coefficient of the trend; else it is simpler"] = 4.0
     RIDGE: A[float, "samples against each coefficient of the trend"] = 0.1
     N_HATS: A[int, "knots of a function of the drift"] = 9
     STRONG: A[float, "F statistic from which functions of a drift are features"] = 10.0
     FLAT: A[float, "bandwidths are powers of 2; from FLAT on the axis is ignored"] = 2.0
-    NARROW: A[float, "the smallest power of 2"] = -10.0
     FIRST_WIDTH: A[float, "the power of 2 to begin with"] = -2.0
-    GAIN: A[float, "another bandwidth must lower the error by this factor"] = 0.995
     DOUBT: A[float, "deviations by which errors must fall for a step to be alone"] = 2.0
     EXOGENOUS: A[float, "deviations of F above 1 from which an axis is not exogenous"] = 5.0
     LEAST_FREEDOM: A[float, "with fewer degrees of freedom, no axis is exogenous"] = 30.0
@@ -58,23 +56,21 @@ class Constants(NamedTuple):
     CLOSE: A[float, "difference of rewards that agree, in spans of those seen"] = 0.02
     AGREE: A[float, "share of the repeated transitions that must agree"] = 0.99
     EMPTY: A[float, "kernel mass added to the visited cells around a cell"] = 0.05
-    THIN: A[float, "kernel mass added to the samples around a cell"] = 1e-3
     SLOPE: A[float, "up to this slope actions of neighbors are mixed; beyond they jump"] = 2.0
     PLAYED: A[float, "samples added to those of a cell when a play is counted"] = 0.3
     OLD: A[float, "a plan from less than this share of the samples is not recommended"] = 0.5
     WORSE: A[float, "standard errors by which a plan earns too little to be recommended"] = 1.0
     USUAL: A[float, "share of the episodes, the latest, with which its returns are compared"] = 0.2
-    LEAST_RETURNS: A[int, "episodes from which the spread of good returns is known"] = 20
 
 
 CONSTANTS = Constants()
 # Kernels read plain names, which the compiler takes as numbers.
 (
-    OPTIMISM, FULL, FADING, BALLS, EXPLORING, PRICE, GROWTH, EARLY, SPARING, UNITS,
-    FEW_AXES, MORE_AXES, FIRST_SHARE, CELLS_PER_EPISODE, CELLS_PER_ROOT, CHEAP, MOST_CELLS,
-    WIDTH_POWER, EVEN, END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, NARROW, FIRST_WIDTH, GAIN,
-    DOUBT, EXOGENOUS, LEAST_FREEDOM, MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE,
-    EMPTY, THIN, SLOPE, PLAYED, OLD, WORSE, USUAL, LEAST_RETURNS,
+    OPTIMISM, FULL, FADING, BALLS, EXPLORING, PRICE, GROWTH, EARLY, SPARING, UNITS, FEW_AXES,
+    MORE_AXES, FIRST_SHARE, CELLS_PER_EPISODE, CELLS_PER_ROOT, CHEAP, MOST_CELLS, WIDTH_POWER,
+    EVEN, END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, FIRST_WIDTH, DOUBT, EXOGENOUS,
+    LEAST_FREEDOM, MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE, EMPTY, SLOPE,
+    PLAYED, OLD, WORSE, USUAL,
 ) = CONSTANTS  # fmt: skip
 SHARES = np.array([1e9, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01])  # see `leave_one_out`
 

@@ -14,7 +14,7 @@ In the order of the code, with samples (h, x, a, r, x') and cells c of a grid ov
         mean       m = sum w (target - t) / (sum w + PRIOR)
         predict    t + m + (total - n m) / (n + share),  n and total of the cell's own residuals
         tune       bandwidths and share by leave-one-out error
-        variance   s^2 = noise / (sum w + THIN) + gap (share / (n + share))^2 / (visited + EMPTY)
+        variance   s^2 = noise / (sum w + PRIOR) + gap (share / (n + share))^2 / (visited + EMPTY)
         Q_h        = reward_h + next value_h,  next value_h = prediction of y + V_{h+1}(f)
         bonus_h    = OPTIMISM sqrt(s^2 of rewards + s^2 of values)
         V_h        = Q_h of the action with the largest Q_h + bonus_h, at most the cap
@@ -69,9 +69,9 @@ from zooming.kernels.plans.trends import (
     add_values,
     cell_centers,
     find_drifts,
-    follow_cells,
-    follow_samples,
+    follow,
     make_features,
+    sample_points,
 )
 
 
@@ -165,8 +165,8 @@ def look(core, samples, n_samples, grid, widths, apart, plan, is_learning):
     return Models(
         is_learning, tunes, tunes and horizon > 1, grid, widths, apart, apart.copy(), rows, targets,
         np.array([weighted_mean(rows.weights, rows.rewards), 0.0]), has_drift,
-        follow_samples(drifts, samples, n_followed, rows, grid),
-        follow_cells(drifts, centers, grid), has_exogenous, chances, places, np.zeros(n_states + 1),
+        follow(drifts, sample_points(samples, n_followed, rows, grid), grid),
+        follow(drifts, centers, grid), has_exogenous, chances, places, np.zeros(n_states + 1),
         distances, radius, np.zeros((N_FITS, N_ROWS, n_cells)), np.zeros((N_FITS, 4)),
         np.zeros((N_FITS, horizon), np.bool_), np.full((N_FITS, n_axes), np.nan),
         np.zeros((N_FITS, n_columns, n_columns)), np.zeros((2, 2, n_samples)), features,

@@ -25,10 +25,8 @@ from zooming.kernels.plans.layout import (
     EMPTY,
     FIRST_WIDTH,
     FLAT,
-    GAIN,
     MASS,
     MEAN,
-    NARROW,
     NEAR,
     PRIOR,
     SHARES,
@@ -180,7 +178,7 @@ def tune(work, grid, widths, is_search, has_mass, decay, buffer, errors):
     """Regress; if `is_search`, first tune the bandwidths by leave-one-out error.
 
     For each axis, try to double its bandwidth, to halve it, and to ignore the axis. Finally try to
-    reset all bandwidths. A move is kept if it lowers the error enough, see GAIN. `has_mass` tells
+    reset all bandwidths. A move is kept if it lowers the error. `has_mass` tells
     that MASS has these bandwidths already. Return `leave_one_out` of the chosen kernel, which is
     left in `decay`.
     """
@@ -201,7 +199,7 @@ def tune(work, grid, widths, is_search, has_mass, decay, buffer, errors):
         share, error = regress(work, grid, decay, has_mass and not is_search, buffer, errors)
         if move == n_moves:
             return share, error
-        if error < (GAIN * least if move >= 0 else np.inf):
+        if error < least:
             least = error
         else:
             for j in range(n_axes):
@@ -218,7 +216,7 @@ def move_width(width, move, begins_anew, n_bins):
         return width
     if move == 2:
         return FLAT
-    return min(FLAT, width + 1.0) if move == 0 else max(NARROW, width - 1.0)
+    return min(FLAT, width + 1.0) if move == 0 else width - 1.0
 
 
 @jit_kernel

@@ -30,11 +30,11 @@ from zooming.kernels.plans.layout import (
     NOISE,
     OWN,
     POOL,
+    PRIOR,
     REWARDS,
     SHARE,
     SHARES,
     SQUARE,
-    THIN,
     TOTAL,
     TREND,
     TRIAL,
@@ -189,5 +189,5 @@ def find_losses(models, kind, step, row):
 def variance_at(work, cell, found):
     """Return the squared standard error of a prediction."""
     own = found[SHARE] / (work[COUNT, cell] + found[SHARE])
-    noise = found[NOISE] / (work[MASS, cell] + THIN)
+    noise = found[NOISE] / (work[MASS, cell] + PRIOR)
     return noise + found[GAP] * own * own / (work[NEAR, cell] + EMPTY)

@@ -131,47 +131,38 @@ def find_drifts(samples, n_samples, grid, n_state):
 
 
 @jit_kernel
-def follow_samples(drifts, samples, n_samples, rows, grid):
-    """Return (nexts, neighbors, shares) of the drift of each sample, as those of `Sorted`."""
-    n_axes, n_state = grid.bins.shape[0], drifts.strengths.shape[0]
-    nexts, neighbors, shares = new_points(n_samples, n_state)
-    free, x, places = rows.first.copy(), np.zeros(n_axes), np.zeros(n_state, np.int64)
+def sample_points(samples, n_samples, rows, grid):
+    """Return the coordinates of state and action of the samples, in the order of `rows`."""
+    free, x = rows.first.copy(), np.zeros((n_samples, grid.bins.shape[0]))
     for k in range(n_samples):
         i = free[samples.steps[k]]
         free[samples.steps[k]] += 1
-        for j in range(n_axes):
-            x[j] = coordinate_at(grid, j, samples.places[k, j])
-        follow(drifts, x, grid, places)
+        for j in range(x.shape[1]):
+            x[i, j] = coordinate_at(grid, j, samples.places[k, j])
+    return x
+
+
+@jit_kernel
+def follow(drifts, points, grid):
+    """Return (nexts, neighbors, shares), as those of `Sorted`, of the drift of each point."""
+    n, n_state = points.shape[0], drifts.strengths.shape[0]
+    nexts, neighbors = np.zeros(n, np.int64), np.zeros((n, n_state), np.int64)
+    shares, places = np.zeros((n, n_state)), np.zeros(n_state, np.int64)
+    for i in range(n):
+        for j in range(n_state):
+            y = drift_at(drifts.coefficients[j], points[i])
+            places[j] = place_of(0.5 * (y + 1.0), grid.units[j])
         interpolation(grid, places, nexts, neighbors, shares, i)
     return nexts, neighbors, shares
 
 
-@jit_kernel
-def follow_cells(drifts, centers, grid):
-    """Return (nexts, neighbors, shares) of the drift of each cell's center."""
-    n_cells, n_state = centers.shape[0], drifts.strengths.shape[0]
-    nexts, neighbors, shares = new_points(n_cells, n_state)
-    places = np.zeros(n_state, np.int64)
-    for c in range(n_cells):
-        follow(drifts, centers[c], grid, places)
-        interpolation(grid, places, nexts, neighbors, shares, c)
-    return nexts, neighbors, shares
-
-
-@jit_kernel
-def new_points(n, n_state):
-    """Return empty (nexts, neighbors, shares) of n points."""
-    return np.zeros(n, np.int64), np.zeros((n, n_state), np.int64), np.zeros((n, n_state))
-
-
 @jit_inline
-def follow(drifts, x, grid, places):
-    """Write the place along each state axis to which the point x drifts."""
-    for j in range(places.shape[0]):
-        y = drifts.coefficients[j, 0]
-        for k in range(x.shape[0]):
-            y += drifts.coefficients[j, 1 + k] * x[k]
-        places[j] = place_of(0.5 * (y + 1.0), grid.units[j])
+def drift_at(coefficients, x):
+    """Return the drift along one axis of the point x."""
+    y = coefficients[0]
+    for k in range(x.shape[0]):
+        y += coefficients[1 + k] * x[k]
+    return y
 
 
 @jit_kernel
@@ -220,7 +211,9 @@ def make_features(grid, centers, counts, drifts, n_hats):
     pair, column = n_quadratic, n_quadratic
     for j in range(drifts.strengths.shape[0]):
         if has_hats(grid, drifts, j):
-            drift = find_drift(centers, drifts.coefficients[j])
+            drift = np.zeros(n_cells)
+            for c in range(n_cells):
+                drift[c] = drift_at(drifts.coefficients[j], centers[c])
             write_hats(entries, columns, drift, counts, n_hats, pair, column)
             pair, column = pair + 2, column + n_hats
     return Features(columns, entries, n_quadratic, column)
@@ -230,16 +223,6 @@ def make_features(grid, centers, counts, drifts, n_hats):
 def has_hats(grid, drifts, axis):
     """Return whether functions of the drift of this axis are features."""
     return grid.bins[axis] >= 3 and drifts.strengths[axis] > STRONG
-
-
-@jit_kernel
-def find_drift(centers, coefficients):
-    """Return the drift of every cell along one axis."""
-    drift = np.full(centers.shape[0], coefficients[0])
-    for c in range(centers.shape[0]):
-        for j in range(centers.shape[1]):
-            drift[c] += coefficients[1 + j] * centers[c, j]
-    return drift
 
 
 @jit_kernel
