@@ -13,7 +13,7 @@ from helpers import Boxes, Drift, box, knowledge, same_history
 from plain_planner import PlainPlan
 from zooming.agents.training.replay import kept_transitions
 from zooming.kernels import IS_JIT_DISABLED
-from zooming.kernels.plans import exogenous, grids, planning, smoothing, step_models, trends
+from zooming.kernels.plans import exogenous, grids, planning, smoothing, step_models
 from zooming.kernels.plans import layout as plan_layout
 from zooming.kernels.plans import play as plan_episodes
 from zooming.kernels.plans.grids import center_states, cut_axis, lay_grid, make_grid, sort_by_step
@@ -221,22 +221,6 @@ def test_samples_are_sorted_by_step_with_their_cells():
     # Place 8 is 2.5 places beyond the center of bin 2, and the next center is 8 away from it.
     np.testing.assert_allclose(rows.shares[:, 0], [0.0, 3.0 / 8.0, 0.0])
     assert rows.neighbors[:, 0].tolist() == [ENDED, 3, 4]
-
-
-@pytest.mark.plain
-def test_the_value_of_a_next_state_is_interpolated_along_each_interval():
-    grid = grid_of(PLANE[0], MIXED[2], PLANE[1])  # an interval and a value, and one action
-    places = [[0, 0, 0, 7, 2], [0, 0, 0, 4, 4], [0, 0, 0, ENDED, ENDED]]
-    samples = samples_at(places)
-    rows = sort_by_step(samples, 3, grid, 2, 1)
-    after, targets = np.append(np.arange(20.0) ** 2, 0.0), np.zeros(3)
-    trends.add_values((rows.nexts, rows.neighbors, rows.shares), after, 1.0, targets)
-    centers = grid.centers[0, :5] * 27
-    columns = after[:20].reshape(5, 4)
-    expected = [np.interp(7.5, centers, columns[:, 1]), np.interp(4.5, centers, columns[:, 3]), 0.0]
-    np.testing.assert_allclose(targets, expected)
-    mean = planning.weighted_mean(np.array([1.0, 2.0, 1.0]), targets)
-    assert mean == pytest.approx(np.average(expected, weights=[1, 2, 1]))
 
 
 @pytest.mark.plain

@@ -81,24 +81,18 @@ def test_drivers_and_pieces_and_files_and_loops_give_the_same_history(kind, tmp_
     assert ((found + loaded.learn(40)).returns == history.returns).all()
 
 
-def test_a_loop_of_your_own_plays_the_same_episodes():
-    agent, _ = started(loss=60.0)
-    wanted = agent.learn(30)
-    other, _ = started(loss=60.0)
-    made = gym.make(QUEUE)
-    made.unwrapped.np_random = other.run.env_rng
-    returns = []
-    for _ in range(30):
-        observation, _ = made.reset()
-        total, is_over, step = 0.0, False, 0
-        while not is_over:
-            action = other.guide.act(step, observation)
-            after, reward, terminated, truncated, _ = made.step(action)
-            other.guide.update(step, observation, action, reward, after, terminated)
-            total, observation, step = total + reward, after, step + 1
-            is_over = terminated or truncated
-        returns.append(total)
-    assert returns == wanted.returns.tolist()
+def test_episodes_of_your_own_are_guided_and_count_when_they_end(tmp_path):
+    agent = zooming.AdaptiveQ(Cut(), seed=0, horizon=5)
+    agent.warm_start(half, 40)
+    for n_returns, truncated in ((41, True), (41, False), (42, True)):
+        episode = agent.begin()
+        episode.act([0.5])
+        episode.update(0.5, [0.5], truncated=truncated)
+        assert agent.guide.ledger.n_returns == n_returns
+        if not truncated:
+            episode.abandon()
+    agent.save(tmp_path / "a.zoom")
+    assert zooming.load(tmp_path / "a.zoom", env=agent.env).guide.state() == agent.guide.state()
 
 
 def test_export_refuses_a_rule_that_is_kept_and_explain_tells_it(tmp_path):
@@ -233,22 +227,6 @@ def test_the_confidence_sequence_of_normal_samples_holds_at_all_times():
     ).mean() > 0.2
 
 
-def test_only_episodes_played_by_hand_count_and_saving_changes_nothing(tmp_path):
-    agent, _ = started(zooming.Planner)
-    guide = agent.guide
-    observation, _ = gym.make(QUEUE).reset(seed=0)
-    before = guide.ledger.state()
-    for _ in range(5):
-        action = guide.act(0, observation)
-    guide.update(0, observation, action, 0.5, observation)
-    agent.save(tmp_path / "a.zoom")
-    assert guide.ledger.state() == before
-    agent.learn(1)
-    assert guide.ledger.n_returns == 41
-    agent.save(tmp_path / "b.zoom")
-    assert zooming.load(tmp_path / "b.zoom").guide.state() == guide.state()
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [("of_rule", [-5.0, 0.0, 0.0]), ("of_rule", [5.0, 0.0, -1.0]), ("of_rule", [0.0, 0.0]),
@@ -373,13 +351,3 @@ def test_a_guided_agent_is_pickled_without_its_rule_and_no_part_of_a_portfolio()
     again.guide = None
     with pytest.raises(zooming.ConfigurationError, match="the agent itself"):
         again.warm_start(again)
-
-
-def test_an_episode_by_hand_counts_when_it_is_truncated():
-    agent = zooming.AdaptiveQ(Cut(), seed=0, horizon=5)
-    agent.warm_start(half, 40)
-    guide, state = agent.guide, np.array([0.5])
-    for n_played, truncated in ((41, True), (41, False), (43, True)):
-        action = guide.act(0, state)
-        guide.update(0, state, action, float(action[0]), state, False, truncated)
-        assert guide.ledger.n_returns == n_played

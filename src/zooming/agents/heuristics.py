@@ -173,33 +173,18 @@ class Random(Heuristic):
         """Return a flat action, uniform along every axis over its interval or its values."""
         axes = self.axes
         rows, share = axes.table[axes.n_state :], generator.random(axes.n_action)
-        if allowed is not None:
-            ends = allowed.allowed[:, :2]
-            masks = [
-                mask[:n]
-                for mask, n in zip(
-                    allowed.allowed[:, FIRST_VALUE:], rows[:, ATOMS].astype(int), strict=True
-                )
-            ]
-            values = [np.flatnonzero(mask) for mask in masks]
-            share = np.array(
-                [
-                    (found[int(u * len(found))] + 0.5) / n if n else low + u * (high - low)
-                    for u, found, n, (low, high) in zip(
-                        share, values, rows[:, ATOMS], ends, strict=True
-                    )
-                ]
-            )
+        for i, row in enumerate(() if allowed is None else allowed.allowed):
+            n, (low, high) = int(rows[i, ATOMS]), row[:2]
+            values = np.flatnonzero(row[FIRST_VALUE : FIRST_VALUE + n])
+            u = share[i]
+            share[i] = (values[int(u * len(values))] + 0.5) / n if n else low + u * (high - low)
         flat = rows[:, LOW] + share * (axes.ends[axes.n_state :] - rows[:, LOW])
         whole = np.clip(np.floor(flat + 0.5), axes.low[axes.n_state :], axes.high[axes.n_state :])
         flat = np.where(rows[:, ATOMS] > 0, whole, flat)
-        return (
-            flat
-            if allowed is None
-            else axes.to_unit_cube(
-                allowed.between(axes.from_unit_cube(flat, axes.n_state)), axes.n_state
-            )
-        )
+        if allowed is None:
+            return flat
+        nearest = allowed.between(axes.from_unit_cube(flat, axes.n_state))
+        return axes.to_unit_cube(nearest, axes.n_state)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {"generator": self._generator.bit_generator.state}, {}

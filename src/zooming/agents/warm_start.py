@@ -275,9 +275,8 @@ class Ledger:
         n_warm, let_go = kept["n_warm"], kept["let_go"]
         of_rule, windows = (np.array(kept[name], np.float64) for name in ("of_rule", "windows"))
         for array, shape in ((of_rule, self.of_rule.shape), (windows, self.windows.shape)):
-            if array.shape != shape or not np.isfinite(array).all():
-                raise ValueError("the statistics of the guide are invalid")
-            if (array[..., [N, SQUARES]] < 0).any():
+            is_valid = array.shape == shape and np.isfinite(array).all()
+            if not is_valid or (array[..., [N, SQUARES]] < 0).any():
                 raise ValueError("the statistics of the guide are invalid")
         for n in (n_warm, let_go):
             if type(n) is not int or not 0 <= n <= MOST:
@@ -326,7 +325,7 @@ def _earned(numbers: Floats) -> str:
 class Guide:
     """Play the rule of a warm start until it is let go. The parameters are those of `warm_start`.
 
-    In training loops of your own, call `act` and `update` of the guide, not those of the agent.
+    In loops of your own, the episodes of `agent.begin()` are guided.
     """
 
     def __init__(self, agent: Any, rule: Any, episodes: int, **options: Any) -> None:
@@ -334,8 +333,6 @@ class Guide:
         self.rule = None if rule is None else rules.as_function(rule, "rule")
         self.ledger = Ledger(episodes, least_return=_least_return(agent), **options)
         self.n_before = agent.n_episodes  # episodes of the agent before the warm start
-        self.plays_rule = True  # in the episode that `act` and `update` play
-        self._total: float | None = None  # return so far of that episode
 
     @property
     def is_open(self) -> bool:
@@ -362,55 +359,6 @@ class Guide:
             rules.rule_action(self.agent, self.rule, step, observation, info)
         )
 
-    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        """Return the action of the one that plays. The arguments are those of `Agent.act`."""
-        if self.agent.problem.check_step(step) == 0:
-            self.agent.checked_state(step, observation)  # raise before anything changes
-            self._close()
-            self.plays_rule = self.ledger.plays_rule()
-            if self.plays_rule:
-                self.agent.drop_paused()
-        if self.plays_rule:
-            return self.rule_action(step, observation, info)
-        return self.agent.act(step, observation, **({"info": info} if info else {}))
-
-    def update(
-        self,
-        step: int,
-        observation: Any,
-        action: Any,
-        reward: float,
-        next_observation: Any,
-        terminated: bool = False,
-        truncated: bool = False,
-        *,
-        next_info: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Let the agent learn from one transition. At the end of an episode, count its return.
-
-        The arguments are those of `Agent.update`. If `truncated` is not passed, a truncated episode
-        is counted when the next one begins.
-        """
-        masks = {"next_info": next_info} if next_info else {}
-        agent = self.agent
-        agent.update(step, observation, action, reward, next_observation, terminated, **masks)
-        if step == 0:  # only an episode with an update counts
-            self._total = 0.0
-        if self._total is not None:
-            self._total += float(reward)
-        if terminated or truncated or step + 1 == agent.horizon:
-            self._close()
-
-    def _close(self) -> None:
-        """Count the return of an episode that was played with `act` and `update`."""
-        if self._total is not None:
-            self.ledger.credit(self._total, self.plays_rule)
-        self._total = None
-
-    def drop_open(self) -> None:
-        """Forget an unfinished episode that was played with `act` and `update`."""
-        self._total = None
-
     def predict(
         self,
         observation: Any,
@@ -420,11 +368,7 @@ class Guide:
         *,
         info: Any = None,
     ) -> tuple[Any, NDArray[np.int64]]:
-        """Return the action of the rule or, once the rule is let go, of the agent.
-
-        The arguments are those of `Agent.predict`, which calls this method until the rule is let
-        go. The rule is deterministic.
-        """
+        """Return the action of the rule or, once it is let go, of the agent, as `Agent.predict`."""
         agent, axes = self.agent, self.agent.axes
         if not self.is_open:
             found: tuple[Any, NDArray[np.int64]] = agent.predict(
@@ -482,7 +426,7 @@ class Guide:
         return found
 
     def state(self) -> dict[str, Any]:
-        """Return the state to save as JSON values, without the rule and an unfinished episode."""
+        """Return the state to save as JSON values, without the rule."""
         return {**self.ledger.state(), "n_before": self.n_before}
 
     @classmethod
@@ -520,7 +464,6 @@ class Guided:
         """Play until the log has `end` episodes."""
         log, guide = self.log, self.agent.guide
         if guide is not None:  # a callback may have ended the warm start
-            guide.drop_open()
             while guide.is_open and (first := int(log.done[0])) < end:
                 plays_rule = guide.ledger.plays_rule()
                 run = self.by_rule(RuleSide(self.agent, guide), log) if plays_rule else self.own

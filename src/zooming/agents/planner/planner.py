@@ -47,10 +47,9 @@ class Planner(Agent):
     `docs/planner.md` has the definition. Nothing is proved about it; `AdaptiveQ` has a theorem.
 
     A new plan is made at the start of an episode if the number of episodes has grown by 10 %.
-    `act` plays this plan with a bonus. `predict`, `value`, `q_value` and `partition` use the same
-    plan without the bonus, once it has been played: a plan is recommended unless its episodes earn
-    clearly less than those of the plans recommended before it. If the planner has not played, as in
-    learning from a log, they use a plan from all samples.
+    `act` plays this plan with a bonus. `predict`, `value`, `q_value` and `partition` use a plan
+    without bonus that was played and did not earn clearly less than those before it. If the planner
+    has not played, as in learning from a log, they use a plan from all samples.
 
     If info restricts actions, only feasible ones are played. The plan does not know which actions
     were feasible in which state, so the value of a next state is the maximum over all actions.
@@ -224,20 +223,26 @@ class Planner(Agent):
     def explore_many(
         self, steps: NDArray[np.int64], states: Floats, allowed: Sequence[Feasible | None]
     ) -> Floats:
-        core, actions = self.table.core.copy(), np.empty((len(steps), self.axes.n_action))
+        core, handle = self.table.core.copy(), self.table.handle
         if not any(allowed):
-            handle = self.table.handle
-            k, i = kernels.choose_many(handle, core, steps, states, True, actions)
-            if k >= 0:
-                raise self.problem.bad_point(int(steps[k]), int(i), states[k])
-            return actions
-        unit = np.empty(self.axes.n_action)
+            return self._choose_many(handle, core, steps, states, True)
+        actions, unit = np.empty((len(steps), self.axes.n_action)), np.empty(self.axes.n_action)
         for k, (step, one) in enumerate(zip(steps.tolist(), allowed, strict=True)):
             state = self._unit(self.problem.check_point(step, states[k], 0), 0)
             kernels.draw_boldness(core)
             boldness, rows = float(core["boldness"][0]), allowed_rows(one)
-            kernels.choose_at(self.table.handle, core, step, state, boldness, rows, unit)
+            kernels.choose_at(handle, core, step, state, boldness, rows, unit)
             actions[k] = self._action(unit, one)
+        return actions
+
+    def _choose_many(
+        self, handle: Any, core: Any, steps: NDArray[np.int64], states: Floats, is_learning: bool
+    ) -> Floats:
+        """Return the flat actions of the plan with this handle, if all actions are allowed."""
+        actions = np.empty((len(steps), self.axes.n_action))
+        k, i = kernels.choose_many(handle, core, steps, states, is_learning, actions)
+        if k >= 0:
+            raise self.problem.bad_point(int(steps[k]), int(i), states[k])
         return actions
 
     def _learn_transitions(
@@ -311,15 +316,11 @@ class Planner(Agent):
 
         If not `deterministic`, draw the action uniformly from the cell of the best action.
         """
-        policy, axes = self.table.policy(), self.axes
-        actions = np.empty((len(steps), axes.n_action))
         if deterministic and not any(allowed):
-            core = self.table.core
-            k, i = kernels.choose_many(policy.handle, core, steps, states, False, actions)
-            if k >= 0:
-                raise self.problem.bad_point(int(steps[k]), int(i), states[k])
-            return actions
-        generator, unit = np.random.default_rng(), np.empty(axes.n_action)
+            handle = self.table.policy().handle
+            return self._choose_many(handle, self.table.core, steps, states, False)
+        actions, unit = np.empty((len(steps), self.axes.n_action)), np.empty(self.axes.n_action)
+        generator = np.random.default_rng()
         for k, (step, one) in enumerate(zip(steps.tolist(), allowed, strict=True)):
             state = self._unit(self.problem.check_point(step, states[k], 0), 0)
             cell = self._write_best(step, state, one, unit)
@@ -384,18 +385,10 @@ class Planner(Agent):
         return self.table.nbytes
 
     def _status(self) -> dict[str, Any]:
-        """Return what the planner believes, as of its last plan.
+        """Return what the planner believes, as of its last plan; docs/auto.md explains the entries.
 
-        "samples": number so far. "plans": number of plans made. "next plan": number of episodes
-        from which on a new one is made when the planner plays. "cells": cells of the grid per step.
-        "bins": into how many each axis is cut. "steps": "alike" if all steps share one model;
-        otherwise at how many steps the model of rewards or of next values is apart, because this
-        predicts the samples better. "reward noise" and "value noise": standard deviation of what
-        the model does not explain. "axes": for each axis the bandwidths of rewards and of next
-        values, as shares of the axis. A small bandwidth means that the target varies sharply along
-        the axis; an infinite one, that the axis does not matter beyond the trend. "recommended
-        should earn": the mean return of the episodes that recommended plans have played, exploring
-        included, with its standard error; if they have played none, what the model promises.
+        "recommended should earn" is the mean return of the episodes that recommended plans have
+        played, exploring included; if they have played none, what the model promises.
         """
         core, widths, expected = self.table.core[0], self.table.widths, self._should_earn()
         forms = self.table.apart  # of each step; bandwidths are those of the most frequent form
@@ -479,8 +472,7 @@ class Planner(Agent):
     def _doubt_promise(self) -> list[str]:
         """Return a sentence if the model contradicts what recommended plans earned.
 
-        Both must differ by more than a standard deviation of a return, because episodes that
-        explore earn less, and by more than two standard errors.
+        They must differ by a standard deviation of a return: episodes that explore earn less.
         """
         if self.table.kept is None:
             return []
