@@ -472,14 +472,15 @@ class Planner(Agent):
     def _doubt_promise(self) -> list[str]:
         """Return a sentence if the model contradicts what recommended plans earned.
 
-        They must differ by a standard deviation of a return: episodes that explore earn less.
+        They must differ by two deviations of a return: early episodes and those that explore earn
+        less.
         """
         if self.table.kept is None:
             return []
         plays, mean, variance = self.table.earned.tolist()
         promise, error = self.promise()
         away, square = abs(promise - mean), variance / plays
-        if away <= np.sqrt(variance) or away <= 2.0 * np.sqrt(square + error**2):
+        if away <= 2.0 * np.sqrt(variance) or away <= 2.0 * np.sqrt(square + error**2):
             return []
         return [
             f"the model promises {plain(promise)} from the recommended policy, but episodes of "
