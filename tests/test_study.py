@@ -361,14 +361,6 @@ def test_a_table_that_is_gone_is_made_again(folder, lost):
     assert small().run(folder)[0].optimum == pytest.approx(4.8)
 
 
-@pytest.mark.parametrize("cut", ["results.parquet", "curves.parquet"])
-def test_a_table_that_is_cut_short_is_made_again(folder, cut):
-    whole = (folder / cut).read_bytes()
-    (folder / cut).write_bytes(whole[: len(whole) // 2])
-    small().run(folder)
-    assert (folder / cut).read_bytes() == whole
-
-
 def test_a_configuration_that_came_to_nothing_is_no_obstacle(tmp_path):
     bad = zooming.Study(
         [Problem("car", "MountainCarContinuous-v0", {"max_episode_steps": 5})], ["net-q"], 3, 1
@@ -412,8 +404,6 @@ def test_a_folder_that_was_killed_before_its_manifest_is_taken_up_again(tmp_path
 
 
 def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
-    from zooming.lab.study.store import Store
-
     write, written = Store.write, []
 
     def fill_up(self, chunk, arrays, seconds):
@@ -432,47 +422,26 @@ def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["oil-laplace-2", "--agents", "adaptive-q"], "did you mean 'oil-laplace-1'"),
-        (["oil-laplace-1", "--agents", "adaptve-q"], "did you mean 'adaptive-q'"),
-        (
-            ["oil-laplace-1", "--agents", "adaptive-q:bonis=1"],
-            "no option 'bonis'; did you mean 'bonus'",
-        ),
-        (
-            ["oil-laplace-1", "--agents", "adaptive-q-published:bonus=1:max_ball=9"],
-            "did you mean 'max_balls'",
-        ),
-        (
-            ["oil-laplace-1", "--agents", "metric-q:split_aftre=1"],
-            "no option 'split_aftre'; did you mean 'split_after'",
-        ),
-        (
-            ["oil-laplace-1", "--agents", "metric-q:metric=l3"],
-            "metric='l3': choose one of linf, l1, l2, discrete; did you mean 'l.'",
-        ),
-        (
-            ["oil-laplace-1", "--agents", "metric-q:metric=discrete"],
-            "Discrete needs one axis of whole numbers",
-        ),
-        (
-            ["oil-laplace-1", "--agents", "metric-q:metric=discrete:points_per_axis=9"],
-            "so leave it out",
-        ),
-        (
-            ["oil-laplace-1", "--agents", "adaptive-q", "--set", "sharpnes=2"],
-            "did you mean 'sharpness'",
-        ),
-        (["oil-laplace-1", "--agents", "adaptive-q", "--set", "nonsense"], "key=value"),
-        (["oil-laplace-1", "--agents", "adaptive-q,adaptive-q"], "twice"),
-        (["oil-laplace-1", "--agents", "adaptive-q", "--episodes", "0"], "--episodes 0"),
-        (["oil-laplace-1", "--agents", "adaptive-q", "--seeds", "0"], "--seeds 0"),
-        (["oil-laplace-1", "--agents", "adaptive-q", "--engine", "slurm"], "choose one of"),
-        (["oil-laplace-1", "--agents", "adaptive-q", "--address", "x"], "--engine ray"),
+        ("oil-laplace-2", "did you mean 'oil-laplace-1'"),
+        ("--agents adaptve-q", "did you mean 'adaptive-q'"),
+        ("--agents adaptive-q:bonis=1", "no option 'bonis'; did you mean 'bonus'"),
+        ("--agents adaptive-q-published:bonus=1:max_ball=9", "did you mean 'max_balls'"),
+        ("--agents metric-q:split_aftre=1", "'split_aftre'; did you mean 'split_after'"),
+        ("--agents metric-q:metric=l3", "choose one of linf, l1, l2, discrete; did you mean 'l.'"),
+        ("--agents metric-q:metric=discrete", "Discrete needs one axis of whole numbers"),
+        ("--agents metric-q:metric=discrete:points_per_axis=9", "so leave it out"),
+        ("--set sharpnes=2", "did you mean 'sharpness'"),
+        ("--set nonsense", "key=value"),
+        ("--agents adaptive-q,adaptive-q", "twice"),
+        ("--episodes 0", "--episodes 0"),
+        ("--seeds 0", "--seeds 0"),
+        ("--engine slurm", "choose one of"),
+        ("--address x", "--engine ray"),
     ],
 )
 def test_what_is_misspelled_is_refused_with_a_sentence(arguments, message, tmp_path):
     with pytest.raises(SystemExit, match=message):
-        cli.main(["run", *arguments, "--out", str(tmp_path / "study")])
+        cli.main(["run", "oil-laplace-1", *words(arguments), "--out", str(tmp_path / "study")])
 
 
 def test_names_settings_and_any_gymnasium_id():
@@ -546,17 +515,6 @@ def test_an_environment_or_a_class_in_the_place_of_a_name_is_refused():
         zooming.Study([gym.make("zooming/Oil-v0")], ["adaptive-q"], 10, 2)
     with pytest.raises(zooming.ConfigurationError, match="is not an agent's name"):
         zooming.Study(["oil-laplace-1"], [zooming.AdaptiveQ], 10, 2)
-
-
-def test_commas_inside_brackets_belong_to_the_value():
-    found = agents_named(
-        "adaptive-q:reward_range=(-17,0):bonus=0.5,net-q,random:reward_range=[0, 2]"
-    )
-    assert [agent.settings for agent in found] == [
-        {"reward_range": [-17, 0], "bonus": 0.5},
-        {},
-        {"reward_range": [0, 2]},
-    ]
 
 
 def test_chunk_names_are_files_and_differ():
@@ -665,19 +623,8 @@ def test_the_grid_finds_the_value_with_the_largest_return_on_seeds_of_its_own(tm
 
 
 def test_a_whole_number_can_be_tuned(tmp_path):
-    agents, options = (
-        [agent_named("adaptive-q")],
-        {"episodes": 200, "seeds": 2, "evaluation_seeds": 2, "workers": 1},
-    )
-    problems = [problem_named("oil-laplace-1")]
-    (found,) = tune(
-        problems,
-        agents,
-        tmp_path,
-        option="max_balls",
-        values=(20, 200),
-        **options,
-    )
+    few = {"episodes": 200, "seeds": 2, "evaluation_seeds": 2}
+    (found,) = tuned(tmp_path, agents="adaptive-q", option="max_balls", values=(20, 200), **few)
     assert type(found.value) is int
     assert found.evaluation.n_balls <= found.value
 

@@ -7,7 +7,7 @@ import queue
 import random
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,9 +19,8 @@ from zooming.agents.base import seeds
 from zooming.errors import ConfigurationError, OptionError
 from zooming.kernels import LOW, WIDTH
 from zooming.lab.rivals.grid_q import ActionGrid
-from zooming.lab.rivals.rival import Rival, Transition, import_library
+from zooming.lab.rivals.rival import Allowed, Rival, Steps, Transition, import_library
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
-from zooming.spaces.masks import Feasible
 from zooming.validation import Floats, check_choice, check_float, check_int, option_names, suggest
 
 ALGORITHMS = ("PPO", "SAC", "TD3", "DQN")
@@ -251,11 +250,7 @@ class DeepAgent(Rival):
         self._played, self._asked = (after, seen.reward / span, seen.is_last), None
 
     def _policy(
-        self,
-        steps: NDArray[np.int64],
-        states: Floats,
-        deterministic: bool,
-        allowed: Sequence[Feasible | None],
+        self, steps: Steps, states: Floats, deterministic: bool, allowed: Allowed
     ) -> Floats:
         seen = self._encode(steps, states)
         found = self.model.policy.predict(seen, deterministic=deterministic)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zooming.agents.base import seeds
 from zooming.errors import ConfigurationError
 from zooming.kernels import LOW, WIDTH
-from zooming.lab.rivals.rival import Rival, Transition
+from zooming.lab.rivals.rival import Allowed, Rival, Steps, Transition
 from zooming.spaces.axes import Axes, Axis
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
 from zooming.spaces.masks import Feasible, has_mask
@@ -111,11 +111,7 @@ class GridQ(Rival):
         self.table[place] += self.learning_rate * (target - self.table[place])
 
     def _policy(
-        self,
-        steps: NDArray[np.int64],
-        states: Floats,
-        deterministic: bool,
-        allowed: Sequence[Feasible | None],
+        self, steps: Steps, states: Floats, deterministic: bool, allowed: Allowed
     ) -> Floats:
         rows = self.table[steps, self.states.cells(states)]
         best = rows.argmax(axis=1)

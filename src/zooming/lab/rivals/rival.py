@@ -60,6 +60,10 @@ def versions_of(kinds: Iterable[str]) -> dict[str, str]:
     return found
 
 
+Steps = NDArray[np.int64]
+Allowed = Sequence[Feasible | None]  # the feasible actions of each state, None: all
+
+
 class Transition(NamedTuple):
     """A validated transition in flat form. `next_info` is the info of the next state."""
 
@@ -102,21 +106,13 @@ class Rival(Agent):
         raise NotImplementedError
 
     def _policy(
-        self,
-        steps: NDArray[np.int64],
-        states: Floats,
-        deterministic: bool,
-        allowed: Sequence[Feasible | None],
+        self, steps: Steps, states: Floats, deterministic: bool, allowed: Allowed
     ) -> Floats:
         """Return one flat action for each step and flat state. It need not be feasible."""
         raise NotImplementedError
 
     def _greedy(
-        self,
-        steps: NDArray[np.int64],
-        states: Floats,
-        deterministic: bool,
-        allowed: Sequence[Feasible | None],
+        self, steps: Steps, states: Floats, deterministic: bool, allowed: Allowed
     ) -> Floats:
         low, high = self.axes.table[: self.axes.n_state, LOW], self.axes.ends[: self.axes.n_state]
         states = np.array(states)

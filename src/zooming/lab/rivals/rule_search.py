@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from zooming.agents.base import seeds
 from zooming.errors import ConfigurationError
-from zooming.lab.rivals.rival import Rival, Transition, import_library
-from zooming.spaces.masks import Feasible
+from zooming.lab.rivals.rival import Allowed, Rival, Steps, Transition, import_library
 from zooming.validation import Floats, check_float, check_int
 
 
@@ -101,11 +100,7 @@ class RuleSearch(Rival):
         self._returns[-1] += seen.reward
 
     def _policy(
-        self,
-        steps: NDArray[np.int64],
-        states: Floats,
-        deterministic: bool,
-        allowed: Sequence[Feasible | None],
+        self, steps: Steps, states: Floats, deterministic: bool, allowed: Allowed
     ) -> Floats:
         return self._play(self.rule, steps, states)
 
