@@ -271,20 +271,6 @@ def test_a_panel_of_memory_with_nothing_to_compare_is_left_out(opened, collected
     assert not page.locator("#memory-caption").is_visible()
 
 
-@pytest.mark.process
-def test_the_last_number_under_a_curve_is_there(opened, collected, tmp_path):
-    data = copy.deepcopy(collected)
-    for agent in data["problems"][0]["agents"]:
-        for curve in (agent["curve"], agent["curve"]["returns"]):
-            curve["episode"] = [10 * episode for episode in curve["episode"]]
-    data["episodes"] *= 10
-    (tmp_path / "report.html").write_text(render_page(data))
-    page = opened(1280, 900, tmp_path)
-    for plot in ("returns", "regret"):
-        shown = page.locator(f"#{plot} .xtick text").filter(visible=True).all_text_contents()
-        assert shown[-1] == "3000"
-
-
 @pytest.fixture(scope="module")
 def reproduced(tmp_path_factory):
     """The page of a reproduction, whose findings are made up."""
@@ -349,19 +335,6 @@ def test_the_page_prints_whole(opened, reproduced):
     assert page.locator(".wide, pre").evaluate_all(cut) == 0
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert page.locator("#printed section").count() == 0
-
-
-@pytest.mark.process
-def test_all_problems_are_in_one_table_that_does_not_scroll_down(opened):
-    page = opened(1280, 900)
-    assert (
-        page.locator("#summary").evaluate(
-            "(table) => table.scrollHeight - table.parentElement.clientHeight"
-        )
-        <= 0
-    )
-    assert page.title() == "Agents compared on 2 problems"
-    assert page.locator("#score").is_hidden()
 
 
 def test_claims_are_counted_and_the_scales_are_a_column_per_agent():

@@ -1,7 +1,6 @@
 """Studies: the same result however they are computed, and nothing lost whatever happens."""
 
 import hashlib
-import io
 import json
 import os
 import random
@@ -16,7 +15,6 @@ import gymnasium as gym
 import numpy as np
 import polars as pl
 import pytest
-from rich.console import Console
 
 import zooming
 from helpers import words
@@ -33,7 +31,6 @@ from zooming.lab.study.problems import (
     settings_from,
 )
 from zooming.lab.study.store import Store
-from zooming.lab.study.study import progress_line
 from zooming.lab.tune import tune
 
 ARGUMENTS = [
@@ -665,21 +662,6 @@ def test_the_command_tunes_and_prints_what_it_cost(tmp_path, capsys):
         half = (tried["interval"]["high"] - tried["interval"]["low"]) / 2
         assert f"{tried['mean_return']:.4f} ± {half:.4f}" in lines[tried["value"]]
     assert [value for value, line in lines.items() if "best" in line] == [found["value"]]
-
-
-@pytest.mark.parametrize("width", [80, 200])
-def test_a_narrow_progress_line_cuts_the_news_and_never_the_counts(width):
-    news = (
-        "41,445 steps/s, " + "adaptive-q:bonus=0.25 on a-problem-with-a-long-name: 4.735 of 4.750"
-    )
-    progress = progress_line("runs")
-    progress.add_task(news, total=12000, completed=10000)
-    console = Console(width=width, file=io.StringIO())
-    console.print(progress.get_renderable())
-    (line,) = console.file.getvalue().splitlines()
-    assert "10000/12000 runs" in line
-    assert "41,445 steps/s, adaptive-q" in line
-    assert line.rstrip().endswith("4.750" if width == 200 else "…")
 
 
 def test_a_study_asks_for_polars_before_it_plays(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -109,17 +110,17 @@ def _local(chunks: Sequence[Chunk], n_workers: int) -> Iterator[Finished]:
 
     A pool that lost a worker is broken, so a new pool computes the remaining chunks.
     """
-    left, attempts = {chunk.name: chunk for chunk in chunks}, _Attempts()
+    left, lost = {chunk.name: chunk for chunk in chunks}, Counter[str]()
     while left:
         pool = ProcessPoolExecutor(min(n_workers, len(left)), get_context("spawn"), prepare_worker)
         try:
-            yield from _drain(pool, left, n_workers, attempts)
+            yield from _drain(pool, left, n_workers, lost)
         finally:
             stop_workers(pool)
 
 
 def _drain(
-    pool: ProcessPoolExecutor, left: dict[str, Chunk], n_workers: int, attempts: _Attempts
+    pool: ProcessPoolExecutor, left: dict[str, Chunk], n_workers: int, lost: Counter[str]
 ) -> Iterator[Finished]:
     """Yield results until all are done or the pool breaks. Remove finished chunks from `left`."""
     waiting = list(reversed(left.values()))
@@ -137,25 +138,19 @@ def _drain(
                 yield chunk, arrays, seconds
     except BrokenProcessPool:
         for chunk in running.values():
-            attempts.count(chunk)
+            _count_lost(lost, chunk)
 
 
-class _Attempts:
-    """Count how often each chunk was lost with its worker. Raise an error at MOST_ATTEMPTS."""
-
-    def __init__(self) -> None:
-        self._lost: dict[str, int] = {}
-
-    def count(self, chunk: Chunk) -> None:
-        """Count a lost chunk. Raise ConfigurationError if it was lost too often."""
-        self._lost[chunk.name] = self._lost.get(chunk.name, 0) + 1
-        if self._lost[chunk.name] >= MOST_ATTEMPTS:
-            raise ConfigurationError(
-                f"the worker died {MOST_ATTEMPTS} times at {chunk.problem.name}, "
-                f"{chunk.agent.label}. Is it out of memory? Or "
-                'is this a script that starts the study outside `if __name__ == "__main__":`, as '
-                "workers import it too?"
-            )
+def _count_lost(lost: Counter[str], chunk: Chunk) -> None:
+    """Count a chunk that was lost with its worker. Raise ConfigurationError at MOST_ATTEMPTS."""
+    lost[chunk.name] += 1
+    if lost[chunk.name] >= MOST_ATTEMPTS:
+        raise ConfigurationError(
+            f"the worker died {MOST_ATTEMPTS} times at {chunk.problem.name}, "
+            f"{chunk.agent.label}. Is it out of memory? Or "
+            'is this a script that starts the study outside `if __name__ == "__main__":`, as '
+            "workers import it too?"
+        )
 
 
 def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> Iterator[Finished]:
@@ -188,7 +183,7 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
             except (ConnectionError, ValueError) as error:
                 raise ConfigurationError(f"no Ray cluster answers at {address}: {error}") from error
     run = ray.remote(num_cpus=1, max_retries=0)(_run)  # lost chunks are counted and repeated below
-    waiting, attempts = list(reversed(chunks)), _Attempts()
+    waiting, lost = list(reversed(chunks)), Counter[str]()
     running: dict[Any, Chunk] = {}
     resources: dict[str, float] = ray.cluster_resources()
     most = workers or max(2, 2 * int(resources.get("CPU", 1)))
@@ -205,7 +200,7 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
                 # Raised by the run itself.
                 raise error.cause if isinstance(error.cause, ZoomingError) else error from None
             except ray.exceptions.RayError:
-                attempts.count(chunk)
+                _count_lost(lost, chunk)
                 waiting.append(chunk)  # its worker or node died before the result arrived
                 continue
             yield chunk, arrays, seconds

@@ -276,45 +276,32 @@ def _show_progress(total: int, done: int, shown: bool) -> Iterator[Any]:
         yield lambda *news: None
         return
     from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.table import Column
 
+    from zooming.progress import progress
+
+    rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # the news, cut to fit in the line
+    news = TextColumn("{task.description}", table_column=rest)
     began, steps = time.perf_counter(), 0
-    with progress_line("runs") as progress:
-        task = progress.add_task("", total=total, completed=done)
+    with progress(
+        BarColumn(16), MofNCompleteColumn(), "runs", TimeRemainingColumn(), news, expand=True
+    ) as bar:
+        task = bar.add_task("", total=total, completed=done)
 
         def show(
             chunk: Chunk, arrays: dict[str, NDArray[Any]], optimum: StoredOptimum | None
         ) -> None:
             nonlocal steps
             steps += int(arrays["horizon"].sum()) * chunk.episodes
-            per_second = steps / (time.perf_counter() - began)
-            speed = (
-                f"{per_second / 1e6:.1f} M steps/s"
-                if per_second >= 1e5
-                else f"{per_second:,.0f} steps/s"
-            )
             against = "" if optimum is None else f" of {optimum.return_:.3f}"
-            news = (
-                f"{chunk.agent.label} on {chunk.problem.name}: "
-                f"{arrays['final_return'].mean():.3f}{against}"
+            text = (
+                f"{steps / (time.perf_counter() - began):,.0f} steps/s, {chunk.agent.label} on "
+                f"{chunk.problem.name}: {arrays['final_return'].mean():.3f}{against}"
             )
-            progress.update(task, advance=chunk.n_runs, description=escape(f"{speed}, {news}"))
+            bar.update(task, advance=chunk.n_runs, description=escape(text))
 
         yield show
-
-
-def progress_line(unit: str) -> Any:
-    """Return a progress bar with count, time left, and a description in the rest of the line."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.table import Column
-
-    from zooming.progress import progress
-
-    news = TextColumn(
-        "{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
-    )
-    return progress(
-        BarColumn(16), MofNCompleteColumn(), unit, TimeRemainingColumn(), news, expand=True
-    )
 
 
 def summarize(store: Store, optima: Optima) -> list[Row]:
