@@ -178,7 +178,7 @@ class Random(Heuristic):
             values = np.flatnonzero(row[FIRST_VALUE : FIRST_VALUE + n])
             u = share[i]
             share[i] = (values[int(u * len(values))] + 0.5) / n if n else low + u * (high - low)
-        flat = rows[:, LOW] + share * (axes.ends[axes.n_state :] - rows[:, LOW])
+        flat: Floats = rows[:, LOW] + share * (axes.ends[axes.n_state :] - rows[:, LOW])
         whole = np.clip(np.floor(flat + 0.5), axes.low[axes.n_state :], axes.high[axes.n_state :])
         flat = np.where(rows[:, ATOMS] > 0, whole, flat)
         if allowed is None:
