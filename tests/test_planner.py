@@ -782,7 +782,7 @@ def test_with_a_tree_it_finds_a_large_reward_far_against_the_current():
     for seed in range(3):
         agent = zooming.Auto(env, seed=seed)
         agent.learn(300)
-        # Best 11.18; near bank 1, where a planner alone stays in six runs of eight.
+        # Best 11.18; near bank 1, where a planner alone stays in 4 runs of 16.
         assert zooming.evaluate(agent, env, 200, seed=1).mean > 8
 
 
