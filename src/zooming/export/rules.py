@@ -150,14 +150,16 @@ def _rules_of(
     if not np.array_equal(boxes[2][cells], regions.actions):
         known = gather(agent, step, regions, boxes[2][cells])
     found = []
-    for i, box in enumerate(zip(*boxes, strict=True)):
+    for i, (low, high, action) in enumerate(zip(*boxes, strict=True)):
         own = cells == i
         mean = np.average(known.q_value[own], weights=weights[own]) if own.any() else np.nan
         visits, total = known.visits[own].sum(), known.total[own].sum()
         found.append(
             PolicyRule(
                 step,
-                *(tuple(side.tolist()) for side in box),
+                tuple(low.tolist()),
+                tuple(high.tolist()),
+                tuple(action.tolist()),
                 float(mean) if np.isfinite(mean) else None,
                 round(float(visits)) if np.isfinite(visits) else None,
                 min(1.0, float(visits / total)) if total > 0 else None,
