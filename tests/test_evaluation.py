@@ -70,9 +70,8 @@ def test_heuristics_have_exact_values_that_can_be_worked_out():
     assert zooming.evaluate(zooming.NoMovement(env), env, exact=True).mean == pytest.approx(5.0)
     still = gym.make("zooming/Ambulance-v0", arrivals="uniform", travel_weight=0.0)
     # From .5 the first call is 1/4 away, later ones 1/3: E|u - v| of two uniforms.
-    assert zooming.evaluate(zooming.NoMovement(still), still, exact=True).mean == pytest.approx(
-        5 - 1 / 4 - 4 / 3, abs=1e-4
-    )
+    found = zooming.evaluate(zooming.NoMovement(still), still, exact=True).mean
+    assert found == pytest.approx(5 - 1 / 4 - 4 / 3, abs=1e-4)
 
 
 def test_without_chance_the_exact_value_is_the_episode_itself():
@@ -308,10 +307,8 @@ def test_the_environment_inside_its_wrappers_has_a_computable_value_as_the_error
     message = r"wrappers .*; give the environment inside them, env\.unwrapped"
     with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.evaluate(agent, env, exact=True)
-    exact = zooming.evaluate(agent, env.unwrapped, exact=True)
-    assert exact.mean == pytest.approx(
-        zooming.evaluate(agent, env, 2).mean
-    )  # of three steps, without chance
+    exact = zooming.evaluate(agent, env.unwrapped, exact=True)  # three steps, without chance
+    assert exact.mean == pytest.approx(zooming.evaluate(agent, env, 2).mean)
 
 
 def test_the_environment_of_the_agent_is_the_default_and_a_missing_one_is_asked_for(tmp_path):

@@ -48,9 +48,7 @@ def plain_q(step, state, action, choose=max):
         after = state + move
         later = 0.0
         if step + 1 < HORIZON:
-            later = choose(
-                [plain_q(step + 1, after, next_action, choose) for next_action in range(3)]
-            )
+            later = choose([plain_q(step + 1, after, other, choose) for other in range(3)])
         total += chance * (0.5 * after - 0.3 * action * (step + 1) + later)
     return total
 
@@ -82,9 +80,8 @@ class Always:
 @pytest.mark.parametrize("action", range(3))
 def test_the_computed_value_of_a_policy_is_that_of_a_plain_recursion(action):
     value = zooming.evaluate(Always(action), walking(), exact=True)
-    assert value.mean == pytest.approx(
-        plain_q(0, 2, action, lambda values: values[action]), abs=1e-12
-    )
+    plain = plain_q(0, 2, action, lambda values: values[action])
+    assert value.mean == pytest.approx(plain, abs=1e-12)
 
 
 def test_draws_follow_the_law():
@@ -177,23 +174,18 @@ def test_an_agent_uses_the_range_that_the_environment_states():
     env = stating(reward_range=(-1.0, 2.0))
     assert zooming.AdaptiveQ(env).reward_range == (-1.0, 2.0)
     assert zooming.NetQ(gym.wrappers.TimeLimit(env, 2), spacing=0.5).reward_range == (-1.0, 2.0)
-    assert zooming.MetricQ(env, zooming.metrics.LInf(3), reward_range=(-5, 5)).reward_range == (
-        -5.0,
-        5.0,
-    )
+    metric = zooming.metrics.LInf(3)
+    assert zooming.MetricQ(env, metric, reward_range=(-5, 5)).reward_range == (-5.0, 5.0)
     assert zooming.Random(env).reward_range == zooming.reward_range(env) == (-1.0, 2.0)
     assert len(zooming.AdaptiveQ(env, seed=0).learn(50).returns) == 50
 
 
 def test_without_a_stated_range_rewards_lie_between_zero_and_one():
     assert zooming.AdaptiveQ(stating()).reward_range == (0.0, 1.0)
-    changed = gym.wrappers.TransformReward(
-        stating(reward_range=(-1.0, 2.0)), lambda reward: 10.0 * reward
-    )
-    assert zooming.AdaptiveQ(changed, horizon=2).reward_range == (
-        0.0,
-        1.0,
-    )  # unknown behind the wrapper
+    known = stating(reward_range=(-1.0, 2.0))
+    changed = gym.wrappers.TransformReward(known, lambda reward: 10.0 * reward)
+    found = zooming.AdaptiveQ(changed, horizon=2).reward_range
+    assert found == (0.0, 1.0)  # unknown behind the wrapper
     old = stating()
     old.reward_range = (-np.inf, np.inf)
     assert zooming.AdaptiveQ(old).reward_range == (0.0, 1.0)

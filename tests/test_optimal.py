@@ -26,9 +26,8 @@ def test_oil_matches_its_closed_form_at_every_state(survey, sharpness):
                 exact = left * (1 - sharpness * distance**2)
                 if distance > stop:
                     exact = left - distance + 1 / (4 * left * sharpness)
-            assert optimal.value(step, [x]) == pytest.approx(
-                exact, abs=max(2e-4, 2 * optimal.error)
-            )
+            slack = max(2e-4, 2 * optimal.error)
+            assert optimal.value(step, [x]) == pytest.approx(exact, abs=slack)
 
 
 @pytest.mark.slow
@@ -125,9 +124,7 @@ def test_with_a_lipschitz_constant_the_error_is_a_bound_even_for_what_the_grid_c
     env = gym.make("zooming/Oil-v0", survey="quadratic", sharpness=500.0, center=0.4232)
     truth = 5 - abs(0.5 - 0.4232) + 1 / (20 * 500)
     blind = zooming.solve(env, 8)
-    assert blind.error < abs(
-        blind.return_ - truth
-    )  # the estimate is fooled: the peak is narrower than a cell
+    assert blind.error < abs(blind.return_ - truth)  # fooled: the peak is narrower than a cell
     bounded = zooming.solve(env, 8, lipschitz=30.0)
     assert bounded.error >= abs(blind.return_ - truth)
     assert f" within {bounded.error:.1e}, resolution 8" in repr(bounded)
@@ -173,9 +170,8 @@ def test_the_optimum_of_discrete_sides_is_exact_wherever_they_start():
             next_state[0] += 1.0 if outcome[0] >= params[12 + 4 * pair + k] else 0.0
         return params[pair]
 
-    cuts = np.unique(
-        np.concatenate([[0.0], cumulative[:, :, :3].ravel(), [1.0]])
-    )  # between two cuts nothing changes
+    # Between two cuts nothing changes.
+    cuts = np.unique(np.concatenate([[0.0], cumulative[:, :, :3].ravel(), [1.0]]))
     law = (cuts[:-1] + cuts[1:]) / 2, np.diff(cuts)
     sides = gym.spaces.Discrete(4, start=-2), gym.spaces.Discrete(3, start=5)
     params = [*rewards.ravel(), *cumulative.ravel()]
@@ -217,9 +213,8 @@ def test_of_discrete_actions_only_the_values_are_tried(n_axes):
     for x in (0.0, 0.25, 1.375, 2.0):
         best = min(range(4), key=lambda a, x=x: abs(a - x - 0.5))
         loss = (best - x - 0.5) ** 2 / 16
-        assert optimal.value(0, [x] * n_axes) == pytest.approx(
-            2 * (1 - loss), abs=1e-12
-        )  # grid points: nothing between
+        found = optimal.value(0, [x] * n_axes)  # grid points: nothing between
+        assert found == pytest.approx(2 * (1 - loss), abs=1e-12)
         if abs(loss - 1 / 64) > 1e-9:  # else two values are as good
             assert optimal.action(0, [x] * n_axes) == best
     assert optimal.error < 0.05
@@ -344,10 +339,9 @@ def test_whole_sides_with_a_density_of_outcomes_are_not_called_exact():
 
 
 def stray(state, action, step, params, outcome, next_state):
-    next_state[0] = (
-        params[0] if step == 1 and outcome[0] == 1.0 and action[0] >= params[1] else state[0]
-    )
-    return params[2] if action[0] >= params[1] and step == 1 else 0.5
+    is_due = step == 1 and action[0] >= params[1]
+    next_state[0] = params[0] if is_due and outcome[0] == 1.0 else state[0]
+    return params[2] if is_due else 0.5
 
 
 def straying(to, where=0.75, *, reward=0.5, states=REALS, actions=REALS, start=0.0):

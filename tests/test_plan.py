@@ -167,6 +167,31 @@ def test_dependent_records_are_valued_as_whole_episodes():
     assert plan.compare(order_up_to(6.0)).rule == pytest.approx(everything.mean())
 
 
+def four_shops(state, action, step, params, outcome, next_state):
+    paid = 0.0
+    for i in range(4):
+        level = min(state[i] + action[0], 20.0)
+        next_state[i] = max(level - outcome[0], 0.0)
+        paid += 3.0 * (level - next_state[i]) - (level - state[i])
+    return paid
+
+
+@pytest.mark.slow
+def test_beyond_three_axes_auto_learns_the_plan(monkeypatch):
+    monkeypatch.setattr(zooming.analysis.plan, "LEARNED_EPISODES", 30)
+    records = zooming.Records(poisson(12))
+    env = zooming.compiled_env(
+        four_shops, box(*[(0.0, 20.0)] * 4), STOCK, HORIZON, start=[0.0] * 4, outcomes=records,
+        reward_range=(-80.0, 240.0),
+    )  # fmt: skip
+    plan = zooming.plan(env, folds=3)
+    assert isinstance(plan.agent, zooming.Auto)
+    assert plan.value.low < plan.value.mean < plan.value.high
+    assert np.isnan(plan.value.bound)  # no grid to compute it on
+    assert len(plan.compare(order_up_to(6.0)).worst) <= 5
+    assert plan.predict([0.0] * 4)[0].shape == (1,)
+
+
 def leaving(state, action, step, params, outcome, next_state):
     next_state[0] = state[0] + outcome[0]
     return 0.0

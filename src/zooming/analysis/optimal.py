@@ -115,16 +115,7 @@ class Optimal:
         Z_r = {(x, a): V*(x) - Q*(x, a) <= `factor` r} is the set of pairs that an agent with balls
         of radius r cannot tell from the best. Its covering number is counted on the dyadic cells of
         side r = 2^-l, at the centers of the cells of the level after the last. [SBY19 sec. 4.1]
-
-        Parameters
-        ----------
-        factor : float, optional
-            c of the definition, by default the horizon.
-
-        Returns
-        -------
-        array of int [horizon, n_levels]
-            The number of cells of side 2^-l of the unit cube, for l = 0, 1, ...
+        By default, `factor` is the horizon. The result is [horizon, n_levels], for l = 0, 1, ...
 
         Examples
         --------
@@ -165,11 +156,6 @@ class Optimal:
 
         It is fitted to the finer half of the levels of `near_optimal_cells`, all steps together.
         The covering dimension, in contrast, is that of the whole space.
-
-        Parameters
-        ----------
-        factor : float, optional
-            As for `near_optimal_cells`.
 
         Examples
         --------

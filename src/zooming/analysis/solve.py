@@ -28,8 +28,8 @@ The return is the mean of V over the start distribution. `return_error` adds the
 as many points along each axis for "uniform" on a box. It adds nothing for one state, for
 (states, weights) and for "uniform" on a Discrete space.
 
-If outcomes and start states are finite sets, `return_error` is narrower: `brackets.py` finds a
-lower end of the optimal return that is proved, and an upper end that is estimated.
+If outcomes and start states are finite sets, `return_error` is narrower: `bracket` finds a lower
+end of the optimal return that is proved, and an upper end that is estimated.
 """
 
 from __future__ import annotations
