@@ -24,10 +24,9 @@ from zooming.validation import Floats
 def cut_into_cells(table: Any, borders: list[Floats]) -> None:
     """Cut every root of a new `BoxTable` at borders[i] along axis i.
 
-    The borders of an axis are ascending and inside (0, 1). Each split halves the number of cells.
-    If the number is odd, the second child gets one more. `kernels.draw_tied` relies on this. A net
-    is cut along its state axes first. Below them, the value of an inner row is then the largest Q
-    of one state. So selection finds the maximum at once, and can draw among ties.
+    Each split halves the number of cells; if it is odd, the second child gets one more, on which
+    `select.draw_tied` relies. A net is cut along its state axes first. Below them, an inner row
+    holds the largest Q of one state, so selection finds the maximum at once.
     """
     core = table.core
     n_axes = len(borders)
@@ -142,10 +141,7 @@ class BoxTable(Table):
         return table
 
     def set_due(self) -> None:
-        """Set the number of visits at which each active ball is due.
-
-        It is (1 / diameter)^2. All balls of an initial partition have the same diameter.
-        """
+        """Set the visits (1 / diameter)^2 at which each ball of an initial partition is due."""
         n, end = self.rows_in_use, n_roots(self.core)
         low, high = np.zeros((1, len(self.axes))), np.array([[1 / n for n in self.axes.n_values]])
         active = self.rows["child"][:n] == ACTIVE
@@ -230,10 +226,7 @@ class BoxTable(Table):
 
     @property
     def is_full(self) -> bool:
-        """Whether `max_balls` leaves no room for the children of another split.
-
-        With a budget, whether each further split removes a ball.
-        """
+        """Whether `max_balls` leaves no room for another split, or each removes a ball."""
         n_children = 2 if self.has_budget else 1 << int(self.core["split_axes"][0])
         return bool(self.n_balls + n_children - 1 > self.core["max_balls"][0])
 
@@ -279,10 +272,7 @@ class BoxTable(Table):
     # --- what was learned -------------------------------------------------------------------------
 
     def boxes(self, step: int) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """Return (row, low corner, high corner) of the active balls of a step, sorted by row.
-
-        The corners are in the unit cube.
-        """
+        """Return (row, low corner, high corner) of a step's active balls, in the unit cube."""
         n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
         found = [
             (row[active], box_low[active], box_high[active])
@@ -363,10 +353,7 @@ class TreeTable(BoxTable):
     _queries = trees.QUERIES
 
     def set_due(self) -> None:
-        """Initialize a new table: write the index (optimistic value) and `due_at` of each ball.
-
-        Without samples, a ball is assumed to earn the best reward now and in each remaining step.
-        """
+        """Write the optimistic index and `due_at` of each ball of a new table."""
         high = float(self.core["reward_high"][0])
         self.stats[:, trees.REWARD] = high
         # If no reward is positive, the best case is that the episode ends after the next one.
@@ -375,10 +362,7 @@ class TreeTable(BoxTable):
         self._set_sides()
 
     def rescale(self, span: float, unknown: float | None) -> None:
-        """Set the unit of rewards, and the reward assumed for balls without samples.
-
-        With `unknown=None`, balls without samples keep the reward that they have.
-        """
+        """Set the unit of rewards, and the reward assumed for balls without samples."""
         stats, core = self.stats, self.core
         for _ in range(2):  # a variance; the square of the ratio may be too large for a float
             stats[:, trees.NOISE] *= float(core["reward_span"][0]) / span

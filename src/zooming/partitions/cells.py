@@ -48,9 +48,8 @@ def condense(
     """Join similar samples among the first `n_samples`, until a third of the memory is free.
 
     Samples of one step are similar if state, action and next state fall into the same small box.
-    The sides of the boxes triple until enough rows are free. Then values of integer axes are
-    joined, too. A row keeps the number of its samples, the mean and the spread of their rewards,
-    and the points of the first sample.
+    The sides of the boxes triple until enough rows are free. A row keeps the number of its samples,
+    the mean and the spread of their rewards, and the points of the first sample.
     """
     side = 1
     steps, places, numbers = (part[:n_samples] for part in samples)
@@ -70,10 +69,6 @@ def condense(
 def number_rows(columns: Iterable[NDArray[Any]]) -> NDArray[np.int64]:
     """Return a number for each row of integer columns. Equal rows have equal numbers.
 
-    One number per row takes a fifth of the memory of `numpy.unique` of rows.
-
-    Examples
-    --------
     >>> number_rows([np.array([2, 3, 2]), np.array([-1, 5, -1])]).tolist()
     [0, 13, 0]
     """
@@ -122,10 +117,7 @@ def stored_basis(basis: Basis) -> dict[str, NDArray[Any]]:
 def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     """Return the attributes of a table with the arrays that `CellTable.state` returned.
 
-    Raise ValueError if they are invalid.
-
-    `plan.visits` and `plan.best` are not saved: they are computed from the samples and from Q and
-    the bonus.
+    `plan.visits` and `plan.best` are computed, not saved. Raise ValueError if arrays are invalid.
     """
     core = arrays["core"].astype(CORE)
     n = int(core["n_samples"][0])
@@ -202,10 +194,7 @@ def check_form(name: str, given: NDArray[Any], wanted: NDArray[Any]) -> None:
 def check_bins(
     bins: NDArray[Any], edges: NDArray[Any], units: NDArray[np.int64], most_cells: int
 ) -> None:
-    """Raise ValueError if bins and edges are not a valid grid.
-
-    `units` is the number of places of each axis, see `kernels.plans.layout`.
-    """
+    """Raise ValueError if bins and edges are not a valid grid of `units` places."""
     check_form("bins", bins, units)
     if (bins < 1).any() or (bins > units).any():
         raise ValueError("an axis has no bins, or more bins than places")
@@ -294,16 +283,9 @@ class Policy(NamedTuple):
 
 
 class CellTable:
-    """Samples, grid and plan of one planner.
+    """Samples, grid and plan of one planner, with at most `max_samples` rows of samples.
 
-    Parameters
-    ----------
-    axes : Axes
-        The axes of the problem.
-    core : array [1]
-        The core record, see `kernels.plans.layout`.
-    max_samples : int
-        Rows of samples to keep.
+    `core` is the core record of `kernels.plans.layout`.
     """
 
     def __init__(self, axes: Axes, core: NDArray[Any], max_samples: int) -> None:
@@ -392,10 +374,7 @@ class CellTable:
         return bool(self.core["n_samples"][0] > self.core["most_samples"][0])
 
     def refit(self) -> None:
-        """Make a new grid and a new plan for learning.
-
-        If there are more than `max_samples` samples, condense them first.
-        """
+        """Make a new grid and a new plan for learning. Condense the samples if too many."""
         # Copied here: after an interrupt, the thread goes on, and the arrays may change.
         core, widths, apart = self.core.copy(), self.widths.copy(), self.apart.copy()
         samples, (kept, earned) = self.samples, self._judge()
@@ -428,9 +407,8 @@ class CellTable:
         """Return the new `kept` and `earned`, now that episodes of a plan have been played.
 
         The plan that was played is recommended from now on, unless it earned clearly less than
-        those recommended before it. What a model promises is no evidence here: a plan that is bad
-        is one whose model is wrong. If nobody played the plan, as in learning from a log, there is
-        nothing to compare, and what is recommended uses all that is known.
+        those recommended before it. If nobody played the plan, as in learning from a log, what is
+        recommended uses all that is known.
         """
         core = self.core[0]
         plays, mean, squares = (float(core[name]) for name in ("plays", "earned", "squares"))
@@ -450,11 +428,10 @@ class CellTable:
         return played, np.array([total, usual + away * plays / total, spread])
 
     def policy(self) -> Policy:
-        """Return the recommended plan.
+        """Return the recommended plan, made without the bonus for exploring.
 
-        It is made without the bonus for exploring, from what the plan `kept` was made of. If none
-        is kept, it is made from all samples, with the step forms of the current plan. Reading it
-        does not affect learning.
+        It is made from what the plan `kept` was made of, or from all samples. Reading it does not
+        affect learning.
         """
         basis = self.kept or Basis(self.grid, self.widths, self.played_apart, self.n_samples)
         key, found = (basis.n_samples, self.n_plans), self._policy
@@ -500,8 +477,7 @@ class CellTable:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return (bins, edges) of a grid that is placed by the first n samples.
 
-        If more than THIRDS axes vary, three bins on each would be too many cells. Then some axes
-        of states are halved, and if they are still too many, some have one bin.
+        If more than THIRDS axes vary, some axes of states are halved, or have one bin.
         """
         most = layout.wanted_cells(
             int(core["n_episodes"][0]), float(samples.numbers[:n, WEIGHT].sum()),
@@ -526,9 +502,8 @@ class CellTable:
     def start_value(self, grid: Grid, plan: Plan, n: int) -> tuple[float, float]:
         """Return (mean value of the start states, bonus of an episode) of a plan from n samples.
 
-        The bonus is the square root of the sum, over the steps, of the squared mean bonus of a
-        step: errors of different steps are nearly independent. Without samples of step 0, the
-        value is infinite.
+        The squared bonuses of the steps add up, since their errors are nearly independent. Without
+        samples of step 0, the value is infinite.
         """
         steps, places = self.samples.steps[:n], self.samples.places[:n]
         weights = self.samples.numbers[:n, WEIGHT]
@@ -570,10 +545,7 @@ class CellTable:
         )
 
     def prepare(self, n_episodes: int) -> None:
-        """Make a plan if one is due. Reserve room for samples until the next plan.
-
-        The room is for at most `n_episodes` episodes.
-        """
+        """Make a plan if one is due, and reserve room for samples until the next one."""
         if self.is_due:
             self.refit()
         n_coming = min(n_episodes, int((self.core["due"] - self.core["n_episodes"])[0]))
@@ -658,10 +630,7 @@ class CellTable:
 
 
 def _places(axes: Axes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the kind of each axis, and the number of integers that store its coordinates.
-
-    `kernels.plans.layout` describes both.
-    """
+    """Return the kind of each axis and its number of places, see `kernels.plans.layout`."""
     kinds = np.full(len(axes), layout.SMOOTH, np.int64)
     units = np.full(len(axes), layout.UNITS, np.int64)
     for j in range(len(axes)):

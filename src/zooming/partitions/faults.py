@@ -18,19 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.kernels import (
-    ACTIVE,
-    ATOMS,
-    BERNSTEIN,
-    FIRST_COPY,
-    LENGTH_TOLERANCE,
-    NO_PARENT,
-    RANDOMIZED,
-    SCALED,
-    WITHIN,
-    most_splits,
-)
-from zooming.kernels import WEIGHT as AXIS_WEIGHT
+from zooming import kernels
 from zooming.kernels.boxes.layout import INDEX
 from zooming.kernels.boxes.trees import FINEST, FIRST_INDEX, N_TREE_STATS, NOISE, WEIGHT
 from zooming.validation import Floats
@@ -51,13 +39,13 @@ def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -
     used = np.ones(len(rows), bool)
     used[n_roots:first_free] = False
     child = rows["child"].astype(np.int64)
-    inner = np.flatnonzero(used & (child != ACTIVE))
+    inner = np.flatnonzero(used & (child != kernels.ACTIVE))
     first_child = child[inner]
     if (
         (first_child % 2 != 0)
         | (first_child < first_free)
         | (first_child >= len(rows))
-        | ((first_child <= inner) & (core["rule"][0] < WITHIN))  # removals free lower rows
+        | ((first_child <= inner) & (core["rule"][0] < kernels.WITHIN))  # removals free lower rows
     ).any():
         return "a row names a child outside the table"
     claims = np.bincount(first_child // 2, minlength=len(rows) // 2)[first_free // 2 :]
@@ -68,7 +56,7 @@ def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -
             "not of one"
         )
     parent = rows["parent"]
-    if (parent[:n_roots] != NO_PARENT).any() or any(
+    if (parent[:n_roots] != kernels.NO_PARENT).any() or any(
         (parent[first_child + side] != inner).any() for side in (0, 1)
     ):
         return "a row names the wrong parent"
@@ -96,52 +84,42 @@ def _fault_of_boxes(
     n_roots: int,
     n_axes: int,
 ) -> str | None:
-    """Check the boxes of the balls level by level. The rows must form a forest.
-
-    Return a sentence on the first fault, or None.
-    """
-    cubes = bool(core["cubes"][0])
-    has_budget = core["rule"][0] >= WITHIN
+    """Return a sentence on the first fault of the boxes, or None. Rows must form a forest."""
+    cubes, atoms = bool(core["cubes"][0]), axes[:, kernels.ATOMS]
+    has_budget = core["rule"][0] >= kernels.WITHIN
     is_halved = not core["spacing"][0] and not has_budget
-    n_state, n_action = int(core["n_state"][0]), int(core["n_action"][0])
+    n_state, most_forks = int(core["n_state"][0]), kernels.most_splits(int(core["n_action"][0]))
     n_forks = np.zeros(len(rows), np.int64)  # splits along action axes above each row
     n_found = 0
     for level, (row, low, high) in enumerate(levels(rows, np.arange(n_roots), n_axes)):
         n_found += len(row)
-        split = rows["child"][row] != ACTIVE
-        if level > most_splits(n_axes) or (n_forks[row] > most_splits(n_action)).any():
+        split = rows["child"][row] != kernels.ACTIVE
+        if level > kernels.most_splits(n_axes) or (n_forks[row] > most_forks).any():
             return "there are more splits above a ball than its visits can have made"
-        whole = axes[:, ATOMS] > 0
-        edges = np.where(whole, high * axes[:, ATOMS], 0.0)
-        if (
-            np.abs(edges - np.rint(edges)) > LENGTH_TOLERANCE * np.maximum(axes[:, ATOMS], 1)
-        ).any():
+        edges, slack = high * atoms, kernels.LENGTH_TOLERANCE * np.maximum(atoms, 1)
+        if (np.abs(edges - np.rint(edges)) > slack).any():
             return "a border runs through a whole value"
         side_lengths = lengths(axes, low[~split], high[~split])
         if has_budget:
             kept = stats[row[~split], -n_axes:]
-            if (kept > side_lengths * (1 + LENGTH_TOLERANCE))[:, axes[:, ATOMS] == 0].any():
+            is_longer = kept > side_lengths * (1 + kernels.LENGTH_TOLERANCE)
+            if is_longer[:, atoms == 0].any():
                 return "a side is longer than its ball"
             side_lengths = np.minimum(kept, side_lengths)
         if not _is_due_as_it_should(core, axes, rows["due_at"][row[~split]], side_lengths):
             return "a ball is due at another number of visits than its diameter says"
-        each, axis, cut = (
-            np.flatnonzero(split),
-            rows["axis"][row[split]],
-            rows["cut"][row[split]],
-        )
+        each, inner = np.flatnonzero(split), rows[row[split]]
+        axis, cut, first_child = inner["axis"], inner["cut"], inner["child"]
         if not ((low[each, axis] < cut) & (cut < high[each, axis])).all():
             return "a threshold lies outside its ball"
-        intervals = axes[axis, ATOMS] == 0
         middle = (low[each, axis] + high[each, axis]) / 2
-        if is_halved and (cut != middle)[intervals].any():
+        if is_halved and (cut != middle)[atoms[axis] == 0].any():
             return "a threshold is not in the middle of its ball"
         if cubes and (axis != level % n_axes).any():
             return "the axes above a cube were not split in turn"
         is_whole_cube = level % n_axes == 0 or split.all()
         if cubes and not (is_whole_cube and (rows["depth"][row[~split]] == level // n_axes).all()):
             return "a ball is not the cube that its depth says"
-        first_child = rows["child"][row[split]]
         n_forks[first_child] = n_forks[first_child + 1] = n_forks[row[split]] + (axis >= n_state)
     if n_found != len(rows) - n_roots % 2:
         return "some rows form a cycle"
@@ -155,10 +133,7 @@ def _fault_of_values(
     used: NDArray[np.bool_],
     inner: NDArray[np.int64],
 ) -> str | None:
-    """Check the values of the rows and the statistics of the balls.
-
-    Return a sentence on the first fault, or None.
-    """
+    """Return a sentence on the first fault of values and statistics, or None."""
     if not (np.isfinite(rows["value"][used]).all() and np.isfinite(stats).all()):
         return "a value is not finite"
     if stats.shape != (len(rows) if has_stats(core) else 0, core["n_stats"][0]):
@@ -168,12 +143,13 @@ def _fault_of_values(
         never_negative = stats[:, [NOISE, WEIGHT, *range(N_TREE_STATS, stats.shape[1])]]
     else:
         # The mean of the Bernstein bonus may be negative, and so may copies of Q.
-        first_stat = 1 if core["bonus_rule"][0] == BERNSTEIN else 0
-        last_stat = FIRST_COPY if core["bonus_rule"][0] == RANDOMIZED else stats.shape[1]
+        first_stat = 1 if core["bonus_rule"][0] == kernels.BERNSTEIN else 0
+        is_randomized = core["bonus_rule"][0] == kernels.RANDOMIZED
+        last_stat = kernels.FIRST_COPY if is_randomized else stats.shape[1]
         never_negative = stats[:, first_stat:last_stat]
     if (never_negative < 0).any():
         return "a number that a ball keeps is negative"  # bonuses take square roots of it
-    if core["rule"][0] >= WITHIN:
+    if core["rule"][0] >= kernels.WITHIN:
         last = stats[:, -1 - int(core["n_state"][0] + core["n_action"][0])]
         if (last > core["episode"][0]).any():
             return "a ball was visited after the last episode"
@@ -195,10 +171,10 @@ def _is_due_as_it_should(
     is_tree = core["bonus_rule"][0] == INDEX
     expected = _tree_due_at(longest) if is_tree else _due_after(core, longest)
     is_right = np.isclose(due, expected, rtol=1e-9)
-    if core["rule"][0] >= WITHIN:
+    if core["rule"][0] >= kernels.WITHIN:
         # If no ball can be removed, none is due. An integer that was joined with others is due
         # late.
-        is_right |= np.isposinf(due) | ((due >= expected) & (axes[:, ATOMS] > 0).any())
+        is_right |= np.isposinf(due) | ((due >= expected) & (axes[:, kernels.ATOMS] > 0).any())
     return bool(is_right.all())
 
 
@@ -215,7 +191,7 @@ def _tree_due_at(diameter: Floats) -> Floats:
 
 def has_stats(core: NDArray[Any]) -> bool:
     """Return whether the balls keep numbers beside Q and n."""
-    return bool(core["bonus_rule"][0] != SCALED or core["rule"][0] >= WITHIN)
+    return bool(core["bonus_rule"][0] != kernels.SCALED or core["rule"][0] >= kernels.WITHIN)
 
 
 def has_same_cuts(rows: NDArray[Any], others: NDArray[Any]) -> bool:
@@ -227,7 +203,7 @@ def has_same_cuts(rows: NDArray[Any], others: NDArray[Any]) -> bool:
 
 def lengths(axes: Floats, low: Floats, high: Floats) -> Floats:
     """Return the weighted side lengths [n, n_axes] of many boxes, like `kernels.length`."""
-    n_values, weight = axes[:, ATOMS], axes[:, AXIS_WEIGHT]
+    n_values, weight = axes[:, kernels.ATOMS], axes[:, kernels.WEIGHT]
     atoms = (np.rint((high - low) * n_values) - 1) / np.maximum(n_values - 1, 1)
     return np.asarray(weight * np.where(n_values == 0, high - low, np.maximum(atoms, 0.0)))
 
@@ -239,7 +215,7 @@ def levels(
     row, low, high = roots, np.zeros((len(roots), n_axes)), np.ones((len(roots), n_axes))
     while len(row):
         yield row, low, high
-        inner = rows["child"][row] != ACTIVE
+        inner = rows["child"][row] != kernels.ACTIVE
         row, low, high = row[inner], low[inner], high[inner]
         each, axis, cut = np.arange(len(row)), rows["axis"][row], rows["cut"][row]
         left_high, right_low = high.copy(), low.copy()

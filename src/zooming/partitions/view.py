@@ -33,10 +33,7 @@ def corners(axes: Axes, unit: Floats) -> Floats:
 
 
 def in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
-    """Convert borders from the unit cube to the environment's units.
-
-    The result is the smallest number that `kernels.to_unit` maps to the border or above it.
-    """
+    """Return the smallest numbers that `kernels.to_unit` maps to borders or above them."""
     low, width, n_values = axes[:, LOW], axes[:, WIDTH], axes[:, ATOMS]
     # On an axis of integers, `low` is a half-integer, so borders are exact half-integers.
     border = np.where(unit == 1.0, ends, low + np.rint(width * unit))
@@ -48,10 +45,7 @@ def in_units(unit: Floats, axes: Floats, ends: Floats) -> Floats:
 
 
 def bin_borders(grid: Grid, axis: int) -> Floats:
-    """Return the smallest coordinate of the unit cube in each bin of an axis of a planner.
-
-    It is the smallest float u with floor(u * units) >= edge, rounding included.
-    """
+    """Return the smallest float u of each bin, floor(u * units) >= edge, of a planner's axis."""
     edges, units = grid.edges[axis, : grid.bins[axis]], int(grid.units[axis])
     found = edges / units
     while True:
@@ -197,17 +191,14 @@ class Partition:
         return view.cut(pair, at, self.center())
 
     def center(self) -> Floats:
-        """Return the center of the most visited ball. On axes of integers it is rounded to a value.
-
-        Before any visit, return the middle of the space.
-        """
+        """Return the center of the most visited ball, or the middle of the space."""
         low, high = self.window()
         centers = (np.clip(self.low, low, high) + np.clip(self.high, low, high)) / 2
         found = most_visited(centers, self.n_visits, self.depth)
         return self.view().values((low + high) / 2 if found is None else found)
 
     def view(self) -> View:
-        """Return the `View` of the axes: their names, ends and kinds, for plots."""
+        """Return the `View` of the axes."""
         is_whole = tuple(kind != INTERVAL for kind in self.kinds) or (False,) * len(self.names)
         matters = tuple(weight > 0 for weight in self.weights) or (True,) * len(self.names)
         half = 0.5 * np.array(is_whole)  # a ball of integers ends 1/2 above its last value
@@ -215,10 +206,7 @@ class Partition:
         return View(self.names, low, high, is_whole, matters, self.paths)
 
     def window(self) -> tuple[Floats, Floats]:
-        """Return the corners of the region to draw.
-
-        An axis without a finite end is extended by half of the range of its borders.
-        """
+        """Return the corners of the region to draw, where unbounded axes get an end."""
         low, high = self.low.min(axis=0), self.high.max(axis=0)
         for axis in np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high)):
             borders = np.concatenate([self.low[:, axis], self.high[:, axis]])

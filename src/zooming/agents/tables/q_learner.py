@@ -91,7 +91,7 @@ class QLearner(Agent):
         Options of `Agent`.
     """
 
-    split: str  # of agents whose boxes are split, see `split_options`
+    split: str  # of agents whose boxes are split, see `adaptive_q`
     max_balls: int | None  # of agents that have this option
     max_bytes: int | None
     _actions = ACTIONS

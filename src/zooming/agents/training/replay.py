@@ -12,7 +12,7 @@ from zooming import kernels
 from zooming.agents.base.status import warn_of_clipping
 from zooming.errors import ConfigurationError
 from zooming.kernels.boxes.layout import ATOMS, LOW, WIDTH
-from zooming.kernels.loop import recording
+from zooming.kernels.loop import crossing as recording
 from zooming.kernels.loop.crossing import Crossing
 from zooming.kernels.plans import play as plan_replay
 from zooming.kernels.plans.layout import ENDED, MEAN_REWARD, WEIGHT

@@ -19,6 +19,8 @@ known: a removal along a state axis can lower V, and diam(B) may exceed what n(B
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from zooming.kernels.boxes import play, trees
@@ -40,7 +42,8 @@ from zooming.kernels.boxes.split import (
     sides_to_halve,
 )
 from zooming.kernels.loop.episodes import compile_later
-from zooming.kernels.loop.jit import jit_inline, jit_kernel, jit_no_refcount
+from zooming.kernels.loop.jit import compile_kernel, jit_inline, jit_kernel, jit_no_refcount
+from zooming.kernels.loop.numba_parts import NO_REFCOUNT
 
 EASES = 4.0  # a single integer that is joined with others is due at so many times its visits
 
@@ -160,8 +163,7 @@ def next_touching(table, row, top, axis, upper):
 def remove(t, removed, kept, low, high, lengths):
     """Remove a ball: its sibling subtree takes the place of its parent. Return the row of `kept`.
 
-    The rows `removed` and `removed ^ 1` are free afterwards. The last three arguments are scratch
-    memory.
+    The rows `removed` and `removed ^ 1` are free afterwards. The last arguments are scratch memory.
     """
     table, core, stats = t.rows, t.core, t.stats
     parent, other = np.int64(table[removed]["parent"]), removed ^ 1
@@ -191,10 +193,7 @@ def remove(t, removed, kept, low, high, lengths):
 
 @jit_kernel
 def stretch(t, row, value, low, high, lengths):
-    """Let a ball whose box was enlarged have at least this Q, and be due if it was never due.
-
-    The latter happens to single integers. The last three arguments are scratch memory.
-    """
+    """Let an enlarged ball have at least this Q, and let a single integer become due."""
     table, core = t.rows, t.core
     if core[0]["bonus_rule"] == INDEX:
         trees.write_index(table, core, t.stats, row, diameter(table, core, t.axes, row))
@@ -216,55 +215,32 @@ def climb(t, row):
         keep_maxima(t.rows, row)
 
 
-# A removal may take the ball that was found for the next state. So V is read without a draw among
-# ties, and the ball to play is chosen after the split: the same draws in the same order.
+def make_kernels(name: str, parts: Any, update: Any, best_row: Any) -> Any:
+    """Return the kernels of a table that notes visits, and removes balls when it is full.
+
+    A removal may take the ball that was found for the next state. So V is read without a draw
+    among ties, and the ball to play is chosen after the split: the same draws in the same order.
+    """
+    best = parts.best
+
+    def update_and_note(t, step, row, reward, next_value, action):
+        is_due = update(t, step, row, reward, next_value, action)
+        t.stats[row, last_of(t)] = t.core[0]["episode"]
+        return is_due
+
+    def best_within(t, step, ties):
+        return best(t, step, EITHER)
+
+    def choose(t, step, row, ties):
+        return best_row(t, t.core, step, ties)[0]
+
+    learn, best_either, choose_last = (
+        compile_kernel(one, name=f"{one.__name__}_{name}", **NO_REFCOUNT, forceinline=True)
+        for one in (update_and_note, best_within, choose)
+    )
+    own = parts._replace(learn=learn, best=best_either, split=split, choose=choose_last)
+    return compile_later(name, own)
 
 
-@jit_inline
-def update_box(t, step, row, reward, next_value, action):
-    """Update a ball, note the visit, and return whether it is due to split."""
-    is_due = update_ball(t, step, row, reward, next_value, action)
-    t.stats[row, last_of(t)] = t.core[0]["episode"]
-    return is_due
-
-
-@jit_inline
-def best_box(t, step, ties):
-    """Return (row of the best ball, V) for the state that was read."""
-    return play.best(t, step, EITHER)
-
-
-@jit_inline
-def choose_box(t, step, row, ties):
-    """Return the row of the ball to play."""
-    return play.best_row(t, t.core, step, ties)[0]
-
-
-@jit_inline
-def update_tree(t, step, row, reward, next_value, action):
-    """Update a ball of an optimistic tree, note the visit, and return whether it is due."""
-    is_due = trees.update_ball(t, step, row, reward, next_value, action)
-    t.stats[row, last_of(t)] = t.core[0]["episode"]
-    return is_due
-
-
-@jit_inline
-def best_tree(t, step, ties):
-    """Return (row of the best ball, V) for the state that was read."""
-    return trees.best(t, step, EITHER)
-
-
-@jit_inline
-def choose_tree(t, step, row, ties):
-    """Return the row of the ball to play."""
-    return trees.best_row(t, t.core, step, ties)[0]
-
-
-BOXES = compile_later(
-    "boxes_within",
-    play.PARTS._replace(best=best_box, learn=update_box, split=split, choose=choose_box),
-)
-TREES = compile_later(
-    "trees_within",
-    trees.PARTS._replace(best=best_tree, learn=update_tree, split=split, choose=choose_tree),
-)
+BOXES = make_kernels("boxes_within", play.PARTS, update_ball, play.best_row)
+TREES = make_kernels("trees_within", trees.PARTS, trees.update_ball, trees.best_row)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zooming.kernels.boxes import play as box_episodes
+from zooming.kernels.boxes import play
 from zooming.kernels.boxes.layout import ACTIVE, ATOMS, EITHER, ENDED, MAX_VISITS, NO_PARENT, WEIGHT
 from zooming.kernels.boxes.select import keep_maxima, select, sides
 from zooming.kernels.boxes.update_rule import ceiling, set_iota
@@ -67,7 +67,7 @@ class Model(NamedTuple):
     sides: Any  # float64 [3, n_state]: scratch memory for two corners and a point
 
 
-box_best, box_has_room, box_split = box_episodes.best, box_episodes.has_room, box_episodes.split
+box_best, box_has_room, box_split = play.best, play.has_room, play.split
 
 
 @jit_inline_refcount
@@ -85,18 +85,6 @@ def _open_model(words):
 
 
 model_at = itself if IS_JIT_DISABLED else _open_model  # return the record of `Boxes.more`
-
-
-@jit_kernel
-def has_model_room(t, n_steps):
-    """Return whether all levels have a grid, and there is room for `n_steps` histograms."""
-    m = model_at(t.more)
-    n_levels = m.plan[0]["n_levels"]
-    largest = m.levels[n_levels] - m.levels[n_levels - 1]
-    return (
-        m.plan[0]["deepest"] < n_levels
-        and m.plan[0]["used"] + n_steps * largest <= m.counts.shape[0]
-    )
 
 
 @jit_kernel
@@ -200,8 +188,8 @@ def estimate_values(t, m, step, low, high):
 def smooth_values(t, m, step, level):
     """Lower V of the smallest cells until it changes by at most L_V per distance.
 
-    A value may be used after it was lowered. The result is the same, because distances obey the
-    triangle inequality. Cells that differ along a discrete axis are not compared.
+    A value may be used after it was lowered: distances obey the triangle inequality. Cells that
+    differ along a discrete axis are not compared.
     """
     start, end = m.levels[level], m.levels[level + 1]
     here, there = m.sides[0], m.sides[2]
@@ -249,10 +237,7 @@ def plan_if_stale(t):
 
 @jit_kernel
 def learn_model(t, step, row, reward, next_value, action):
-    """Add a sample to the model and plan. Return whether the ball is due to split.
-
-    The next state is the one that was read last. `next_value` and `action` are not used here.
-    """
+    """Add a sample to the model and plan. Return whether the ball is due to split."""
     m = model_at(t.more)
     if step == 0:
         t.core[0]["episode"] += 1
@@ -286,22 +271,16 @@ def learn_model(t, step, row, reward, next_value, action):
 
 
 @jit_kernel
-def add_children(t, row, n_rows):
-    """Initialize the models of the children of a split. Their rows begin at `n_rows`."""
-    m = model_at(t.more)
-    for child in range(n_rows, t.core[0]["n_rows"]):
-        m.balls[child]["reward"] = 0.0
-        m.balls[child]["n_visits"] = 0.0
-        m.balls[child]["first"] = -1
-        m.balls[child]["step"] = m.balls[row]["step"]
-        m.balls[child]["level"] = t.rows[child]["depth"]
-        m.plan[0]["deepest"] = max(m.plan[0]["deepest"], np.int64(t.rows[child]["depth"]))
-
-
-@jit_inline
 def has_room(t, n_splits):
-    """Return whether the table has rows and histograms for `n_splits` steps, each with a split."""
-    return has_model_room(t, n_splits) and box_has_room(t, n_splits)
+    """Return whether there are grids, histograms and rows for `n_splits` steps with a split."""
+    m = model_at(t.more)
+    n_levels = m.plan[0]["n_levels"]
+    largest = m.levels[n_levels] - m.levels[n_levels - 1]
+    return (
+        m.plan[0]["deepest"] < n_levels
+        and m.plan[0]["used"] + n_splits * largest <= m.counts.shape[0]
+        and box_has_room(t, n_splits)
+    )
 
 
 @jit_inline
@@ -314,10 +293,17 @@ def best(t, step, ties):
 
 @jit_kernel
 def split(t, row):
-    """Split a ball, unless its parts would exceed `max_balls`. Return True: Python does nothing."""
-    n_rows = t.core[0]["n_rows"]
+    """Split a ball and initialize the models of its children. Return True."""
+    first_child = t.core[0]["n_rows"]
     box_split(t, row)
-    add_children(t, row, n_rows)
+    m = model_at(t.more)
+    for child in range(first_child, t.core[0]["n_rows"]):
+        m.balls[child]["reward"] = 0.0
+        m.balls[child]["n_visits"] = 0.0
+        m.balls[child]["first"] = -1
+        m.balls[child]["step"] = m.balls[row]["step"]
+        m.balls[child]["level"] = t.rows[child]["depth"]
+        m.plan[0]["deepest"] = max(m.plan[0]["deepest"], np.int64(t.rows[child]["depth"]))
     return True
 
 
@@ -329,5 +315,5 @@ def plan(handle):
 
 KERNELS = compile_later(
     "models",
-    box_episodes.PARTS._replace(has_room=has_room, best=best, learn=learn_model, split=split),
+    play.PARTS._replace(has_room=has_room, best=best, learn=learn_model, split=split),
 )

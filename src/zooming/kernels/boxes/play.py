@@ -1,7 +1,4 @@
-"""The functions of `table_parts` for boxes. `box_queries` has the kernels that Python calls.
-
-`searching` and `models` replace some of them for agents of other papers.
-"""
+"""The `Parts` of boxes, and the kernels that Python calls."""
 
 from __future__ import annotations
 
@@ -11,15 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zooming.kernels.boxes.layout import BAD_STATE, EITHER, FINE, N_PLACES
-from zooming.kernels.boxes.masks import select_feasible, write_feasible
 from zooming.kernels.boxes.points import to_unit
 from zooming.kernels.boxes.select import (
     find,
     new_stack,
     play_action,
     select,
+    select_feasible,
     update_ball,
     update_scaled,
+    write_feasible,
 )
 from zooming.kernels.boxes.split import rows_needed
 from zooming.kernels.boxes.split import split as split_box
@@ -72,10 +70,7 @@ def root_of(core, step):
 
 @jit_inline
 def best_row(t, core, step, ties):
-    """Return (row of the best ball for the state that was read, number of rows visited).
-
-    Random numbers are drawn from `core`.
-    """
+    """Return (row of the best ball for the state that was read, number of rows visited)."""
     return select(t.rows, core, root_of(core, step), t.state, ties, t.stack)
 
 
@@ -144,20 +139,18 @@ class Queries(NamedTuple):
 def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
     """Compile the functions that Python calls on one kind of box table.
 
-    `best_row(t, core, step, ties)` returns (row of the best ball, number of rows read) for the
-    state that was read. `best_feasible(t, core, step, ties, allowed, draws)` returns the row of the
-    best feasible ball. With `draws`, it returns a random feasible
-    ball, drawn as in a search.
+    `best_row(t, core, step, ties)` returns (row of the best ball, number of rows read).
+    `best_feasible(t, core, step, ties, allowed, draws)` returns the row of the best feasible ball
+    or, with `draws`, of one drawn by its value.
     """
 
     def locate_pair(handle, step, point, action):
         return locate(boxes_at(handle), step, point, action)
 
     def choose_once(handle, core, step, point, ties, rule, action):
-        """Write the action of the best ball, in the environment's units. Return (FINE, row).
+        """Write the action of the best ball. Return (FINE, row), or (BAD_STATE, coordinate).
 
-        Return (BAD_STATE, i) for a bad coordinate i. Random numbers are drawn from `core` instead
-        of the table's own core.
+        Random numbers are drawn from `core`.
         """
         t = boxes_at(handle)
         bad = read(t, point)
@@ -168,11 +161,7 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
         return FINE, row
 
     def choose_feasible(handle, core, step, point, ties, rule, allowed, action, draws):
-        """Call `choose_once` restricted to feasible actions. See `masks`.
-
-        At least one action must be feasible. With `draws`, the ball is drawn by its value, as in a
-        search.
-        """
+        """Call `choose_once` restricted to feasible actions. There must be one."""
         t = boxes_at(handle)
         bad = read(t, point)
         if bad >= 0:
@@ -182,10 +171,7 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
         return FINE, row
 
     def choose_many(handle, core, steps, points, ties, rule, actions):
-        """Write the action of the best ball for each (step, point).
-
-        Return (k, i) if coordinate i of point k is bad, else (-1, -1).
-        """
+        """Write the action of each (step, point). Return (k, i) of a bad one, or (-1, -1)."""
         t = with_own_scratch(boxes_at(handle))
         for k in range(steps.shape[0]):
             bad = read(t, points[k])
@@ -210,8 +196,7 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
 @jit_kernel
 def best_feasible(t, core, step, ties, allowed, draws):
     """Return the row of the best feasible ball. Only a search draws, see `searching`."""
-    root = root_of(core, step)
-    return select_feasible(t.rows, core, t.axes, root, t.state, ties, allowed, t.low, t.high)
+    return select_feasible(t, core, root_of(core, step), ties, allowed)
 
 
 QUERIES = make_queries("boxes", best_row, best_feasible)

@@ -20,16 +20,13 @@ from zooming.kernels.boxes.layout import (
     WEIGHT,
     WIDTH,
 )
-from zooming.kernels.boxes.update_rule import draw
+from zooming.kernels.boxes.update_rule import draw_share
 from zooming.kernels.loop.jit import jit_inline, jit_kernel, jit_no_refcount
 
 
 @jit_inline
 def unit_of(axes, axis, value):
-    """Convert a coordinate from the environment's units to the unit cube.
-
-    Most axes have width 1, where the division would change nothing and take most of the time.
-    """
+    """Convert a coordinate from the environment's units to the unit cube. Most widths are 1."""
     unit = value - axes[axis, LOW]
     return unit if axes[axis, WIDTH] == 1.0 else unit / axes[axis, WIDTH]
 
@@ -39,8 +36,7 @@ def to_unit(axes, first_axis, point, unit):
     """Convert `point` from the environment's units to the unit cube, and write it to `unit`.
 
     Return the index of the first bad coordinate, or -1. Rounding errors outside a bound are
-    clipped. NaN, infinities and values further outside are bad. On an axis of integers, other
-    values are bad, too.
+    clipped. Values further outside, NaN, and non-integers on an axis of integers are bad.
     """
     for i in range(unit.shape[0]):
         u = unit_of(axes, first_axis + i, point[i])
@@ -58,17 +54,12 @@ def to_unit(axes, first_axis, point, unit):
 def bend(points, bends, first_axis):
     """Clip and squash many points in place, in the environment's units.
 
-    A row of `bends` is (scale, low, high, largest). Scale 0 clips to [low, high]. Any other scale
-    means that one or both ends are infinite, and squashes the axis to [0, 1] by z / (1 + |z|). Here
-    z is the distance, in scales, from the finite end, or from 0. NaN and infinities are left
-    unchanged, so that a later check refuses them.
+    A row of `bends` is (scale, low, high, largest). Scale 0 clips to [low, high]. Another scale
+    squashes an unbounded axis to [0, 1] by z / (1 + |z|), where z is the distance, in scales, from
+    the finite end, or from 0. NaN and infinities stay, so that a later check refuses them.
     """
     for i in range(points.shape[1]):
-        scale, low, high = (
-            bends[first_axis + i, 0],
-            bends[first_axis + i, 1],
-            bends[first_axis + i, 2],
-        )
+        scale, low, high, _ = bends[first_axis + i]
         for k in range(points.shape[0]):
             x = points[k, i]
             if not np.isfinite(x):
@@ -108,7 +99,7 @@ def in_units(axes, axis, unit, low):
     """Convert a coordinate of the unit cube to the environment's units and dtype.
 
     Rounding never moves it below `low`, the low border of its ball. Return the value, and its
-    coordinate in the unit cube after rounding.
+    coordinate in the unit cube.
     """
     value = axes[axis, LOW] + unit * axes[axis, WIDTH]
     if axes[axis, SINGLE] == 1.0:
@@ -127,10 +118,7 @@ def in_units(axes, axis, unit, low):
 
 @jit_inline
 def net_point(core, axes, axis, low):
-    """Return the point of a cell of a published net: the multiple of the spacing in the cell.
-
-    `low` is the low border of the cell. It is half a spacing below that point.
-    """
+    """Return the multiple of the spacing in a cell of a published net with low border `low`."""
     if low == 0.0:
         return 0.0  # the first cell is half a cell, cut by the end of the axis
     spacing = core[0]["spacing"] / axes[axis, WEIGHT]
@@ -139,15 +127,12 @@ def net_point(core, axes, axis, low):
 
 @jit_no_refcount
 def play_value(core, axes, axis, rule, low, high):
-    """Return the integer to play along a side of a ball.
-
-    It is the middle one (the upper of two), the first one, or a uniform draw, depending on `rule`.
-    """
+    """Return the integer to play along a side: the middle one, the first, or a uniform draw."""
     first = np.rint(low * axes[axis, ATOMS])
     n_inside = np.rint(high * axes[axis, ATOMS]) - first
     k = 0.0
     if rule in (CENTER, POINT):
         k = np.floor(0.5 * n_inside)
     elif rule == UNIFORM:
-        k = np.floor(np.float64(draw(core) >> np.uint64(11)) * 2.0**-53 * n_inside)
+        k = np.floor(draw_share(core) * n_inside)
     return axes[axis, LOW] + 0.5 + first + k

@@ -22,12 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zooming.kernels.boxes import play as box_episodes
-from zooming.kernels.boxes import play as box_queries
-from zooming.kernels.boxes.layout import ACTIVE, BALL, EITHER, FIRST_VALUE, PUBLISHED_SEARCH
-from zooming.kernels.boxes.masks import has_feasible
-from zooming.kernels.boxes.select import select, sides, update_scaled
-from zooming.kernels.boxes.update_rule import ceiling, draw, set_iota
+from zooming.kernels.boxes import play
+from zooming.kernels.boxes.layout import BALL, EITHER, FIRST_VALUE, PUBLISHED_SEARCH
+from zooming.kernels.boxes.select import next_relevant, select, update_scaled
+from zooming.kernels.boxes.update_rule import ceiling, draw_share, set_iota
 from zooming.kernels.loop.crossing import boxes_at, itself, vector_at
 from zooming.kernels.loop.episodes import compile_later
 from zooming.kernels.loop.jit import IS_JIT_DISABLED, jit_inline, jit_inline_refcount, jit_kernel
@@ -68,7 +66,7 @@ class Search(NamedTuple):
     kept: Any  # BALL [n_rows]: the copy of the best table so far
 
 
-box_best, box_best_feasible = box_episodes.best, box_queries.best_feasible
+box_best, box_best_feasible = play.best, play.best_feasible
 
 
 @jit_inline_refcount
@@ -80,28 +78,23 @@ search_at = itself if IS_JIT_DISABLED else _open_search  # return the record of 
 
 
 @jit_kernel
-def is_exploring(t):
-    """Return whether this is a training episode, in which balls are drawn by their values."""
-    return search_at(t.more).state[0]["turn"] == 0
+def begin_step(t, is_first):
+    """Return whether this is a training episode, in which balls are drawn by their values.
 
-
-@jit_kernel
-def begin_episode(t):
-    """Begin an episode. First call `end_turn` for the previous episode, if it is still open."""
+    The first step of an episode ends the turn of the previous episode, if it is still open.
+    """
     search = search_at(t.more)
-    if search.state[0]["is_open"] == 1:
-        search.state[0]["is_open"] = 0
-        end_turn(t, search)
-    search.state[0]["is_acting"] = 1
+    if is_first:
+        if search.state[0]["is_open"] == 1:
+            search.state[0]["is_open"] = 0
+            end_turn(t, search)
+        search.state[0]["is_acting"] = 1
+    return search.state[0]["turn"] == 0
 
 
 @jit_kernel
 def end_turn(t, search):
-    """Finish an episode of the search.
-
-    After a training episode, count splits. After the last evaluation, compare the mean return with
-    the best so far, and keep a copy of the table or go back to the copy.
-    """
+    """Finish an episode. After the last evaluation, copy the table or go back to the copy."""
     now = search.state
     if now[0]["turn"] == 0:
         now[0]["n_splits"] += np.int64(t.core[0]["n_balls"] != now[0]["n_balls"])
@@ -157,9 +150,8 @@ def go_back(t, search):
 def learn_or_evaluate(t, step, row, reward, next_value, action):
     """Apply the update rule, or add up the return of an evaluation. Return whether to split.
 
-    The next state is the point that was read last: PUBLISHED_SEARCH values it after the last step.
-    An episode without a call of `act` at step 0 comes from outside, such as a log. It is always
-    learned.
+    PUBLISHED_SEARCH values the next state after the last step, too. An episode without a call of
+    `act` at step 0 comes from outside, such as a log. It is always learned.
     """
     now = search_at(t.more).state
     if step == 0:
@@ -182,9 +174,8 @@ def learn_or_evaluate(t, step, row, reward, next_value, action):
 def draw_by_value(t, core, root, best, allowed):
     """Draw a relevant ball with a feasible action: P(B) proportional to exp(Q(B) / (tau D)).
 
-    `best` is the largest Q of these balls. `allowed` is described in `masks`. It has no rows if all
-    actions are feasible. The balls are visited from low to high actions. Each ball replaces the
-    current choice with the probability weight / total weight so far.
+    `best` is the largest Q of these balls. Each replaces the current choice with the probability
+    weight / total weight so far.
     """
     unit = core[0]["reward_span"] * core[0]["horizon"]  # D
     if core[0]["learning"] == PUBLISHED_SEARCH:
@@ -196,11 +187,11 @@ def draw_by_value(t, core, root, best, allowed):
     total = 0.0
     found = np.int64(-1)
     while top > 0:
-        row, top = next_relevant(t, core, top, least, allowed)
+        row, top = next_relevant(t, core, top, least, True, allowed)
         if row >= 0:
             weight = np.exp((t.rows[row]["value"] - best) / scale)
             total += weight
-            if np.float64(draw(core) >> np.uint64(11)) * 2.0**-53 * total < weight:
+            if draw_share(core) * total < weight:
                 found = row
     return found
 
@@ -212,39 +203,10 @@ def largest_size(t, core, root, allowed):
     top = 1
     found = 0.0
     while top > 0:
-        row, top = next_relevant(t, core, top, -np.inf, allowed)
+        row, top = next_relevant(t, core, top, -np.inf, True, allowed)
         if row >= 0:
             found = max(found, abs(t.rows[row]["value"]))
     return found if found > 0.0 else 1.0
-
-
-@jit_inline
-def next_relevant(t, core, top, least, allowed):
-    """Pop a row off `t.stack` and push its relevant children. Return (row, new top).
-
-    The row is -1 unless it is an active ball with a feasible action and a Q of at least `least`.
-    """
-    n_state = core[0]["n_state"]
-    most = t.stack.shape[0] - 1
-    top -= 1
-    row = np.int64(t.stack[top])
-    if t.rows[row]["value"] < least:
-        return np.int64(-1), top
-    child = np.int64(t.rows[row]["child"])
-    if child != ACTIVE:
-        axis = np.int64(t.rows[row]["axis"])
-        if axis < n_state:
-            t.stack[top] = child + np.int64(t.state[axis] >= t.rows[row]["cut"])
-            return np.int64(-1), min(top + 1, most)
-        t.stack[top] = child + 1
-        top = min(top + 1, most)
-        t.stack[top] = child
-        return np.int64(-1), min(top + 1, most)
-    if allowed.shape[0] > 0:
-        sides(t.rows, row, n_state, t.low, t.high)
-        if not has_feasible(t.axes, n_state, allowed, t.low, t.high):
-            return np.int64(-1), top
-    return row, top
 
 
 @jit_inline
@@ -255,13 +217,8 @@ def best(t, step, ties):
 
 @jit_kernel
 def choose(t, step, row, ties):
-    """Select a ball again: the best one, or a random one in a training episode.
-
-    All steps share one partition, so learning may have changed the best ball.
-    """
-    if step == 0:
-        begin_episode(t)
-    draws = is_exploring(t)
+    """Select a ball again: the best one, or a random one in a training episode."""
+    draws = begin_step(t, step == 0)
     row, _ = select(t.rows, t.core, 0, t.state, EITHER if draws else ties, t.stack)
     return draw_by_value(t, t.core, 0, t.rows[row]["value"], EVERYTHING) if draws else row
 
@@ -275,17 +232,11 @@ def best_feasible(t, core, step, ties, allowed, draws):
 
 @jit_kernel
 def begin(handle, is_first):
-    """Begin a step in which Python restricts the actions.
-
-    Return whether the search explores. `is_first` is true for the first step of an episode.
-    """
-    t = boxes_at(handle)
-    if is_first:
-        begin_episode(t)
-    return is_exploring(t)
+    """Begin a step in which Python restricts the actions. Return whether the search explores."""
+    return begin_step(boxes_at(handle), is_first)
 
 
 KERNELS = compile_later(
-    "searches", box_episodes.PARTS._replace(best=best, choose=choose, learn=learn_or_evaluate)
+    "searches", play.PARTS._replace(best=best, choose=choose, learn=learn_or_evaluate)
 )
-QUERIES = box_queries.make_queries("searches", box_episodes.best_row, best_feasible)
+QUERIES = play.make_queries("searches", play.best_row, best_feasible)

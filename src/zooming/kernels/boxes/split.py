@@ -15,10 +15,7 @@ from zooming.kernels.loop.jit import jit_kernel, jit_no_refcount
 
 @jit_no_refcount
 def due_at(diameter):
-    """Return the number of visits at which a ball is due: (d_max / diam)^2, with d_max = 1.
-
-    It is infinite for a ball of diameter 0.
-    """
+    """Return the visits at which a ball is due: (d_max / diam)^2, with d_max = 1."""
     # The factor absorbs rounding: 1 / (1/3)^2 must not exceed 9.
     return (1.0 - 1e-12) / (diameter * diameter) if diameter > 0.0 else np.inf
 
@@ -45,10 +42,7 @@ def longest_side(lengths):
 
 @jit_no_refcount
 def sides_to_halve(core, lengths):
-    """Return the axes that the rule halves, as bits: bit i is set for axis i.
-
-    ALL halves every side longer than half the diameter, LONGEST halves one longest side.
-    """
+    """Return the axes that the rule ALL or LONGEST halves, as bits."""
     first = longest_side(lengths)
     halved = np.int64(1) << first
     if core[0]["rule"] & LONGEST == 0:
@@ -70,10 +64,7 @@ def n_parts(halved):
 
 @jit_no_refcount
 def middle(axes, axis, low, high):
-    """Return the place at which a side is halved.
-
-    On an axis of integers, it is between two values.
-    """
+    """Return the place at which a side is halved, between two values of an integer axis."""
     n_values = axes[axis, ATOMS]
     if n_values == 0.0:
         return 0.5 * (low + high)
@@ -84,9 +75,8 @@ def middle(axes, axis, low, high):
 def cut(table, core, stats, axes, row, halved, at, next_row):
     """Replace an active ball by its parts, cut along the axes in `halved`. They inherit Q and n.
 
-    `at[axis]` is the place of the cut, strictly inside the ball. The new rows begin at `next_row`,
-    which the caller has reserved. Return (row of the first part, row after the last). Every split
-    of every rule is made here. [SBY19 Split Ball]
+    `at[axis]` is the place of the cut. The new rows begin at `next_row`, which the caller has
+    reserved. Return (row of the first part, row after the last). [SBY19 Split Ball]
     """
     depth = np.int64(table[row]["depth"])
     first_parent = row
@@ -126,10 +116,7 @@ def cut(table, core, stats, axes, row, halved, at, next_row):
 
 @jit_kernel
 def split(table, core, stats, axes, row):
-    """Split a due ball by the agent's rule, unless its parts would exceed `max_balls`.
-
-    The caller has reserved the rows.
-    """
+    """Split a due ball by the agent's rule, unless its parts would exceed `max_balls`."""
     n_axes = axes.shape[0]
     n_more = core[0]["max_balls"] - core[0]["n_balls"]
     if core[0]["cubes"] == 1 and (np.int64(1) << n_axes) - 1 > n_more:

@@ -28,7 +28,6 @@ from __future__ import annotations
 import numpy as np
 
 from zooming.kernels.boxes.layout import ACTIVE, EITHER, MAX_VISITS, NO_PARENT
-from zooming.kernels.boxes.masks import make_select_feasible
 from zooming.kernels.boxes.play import (
     act,
     has_room,
@@ -41,7 +40,13 @@ from zooming.kernels.boxes.play import (
     sizes,
     with_own_scratch,
 )
-from zooming.kernels.boxes.select import diameter, make_select, may_split
+from zooming.kernels.boxes.select import (
+    diameter,
+    make_next_relevant,
+    make_select,
+    make_select_feasible,
+    may_split,
+)
 from zooming.kernels.boxes.split import split as split_box
 from zooming.kernels.boxes.update_rule import ceiling
 from zooming.kernels.loop.crossing import boxes_at
@@ -65,11 +70,7 @@ def share_of_first(core, step):
 
 @jit_inline
 def index_of(table, row, stats, share):
-    """Return the index of a ball; for an inner row, an upper bound of the indices in its subtree.
-
-    `share` is `share_of_first`. The bound survives rounding, because rounded products and sums are
-    still monotone.
-    """
+    """Return the index of a ball; for an inner row, an upper bound of those in its subtree."""
     return (1.0 - share) * table[row]["value"] + share * stats[row, FIRST_INDEX]
 
 
@@ -94,10 +95,7 @@ def write_index(table, core, stats, row, across):
 
 @jit_inline
 def join(table, stats, row):
-    """Write the maxima of two siblings into their parent; return whether they changed.
-
-    `row` is one of the siblings. Return False for a root.
-    """
+    """Write the maxima of `row` and its sibling into their parent; return whether they changed."""
     parent = np.int64(table[row]["parent"])
     if parent == NO_PARENT:
         return False
@@ -119,10 +117,7 @@ def climb(table, stats, row):
 
 @jit_kernel
 def write_rows(table, core, stats, axes, first, last, are_new):
-    """Write the indices of all rows from `first` to `last` - 1, and of their ancestors.
-
-    If the rows are new, write `due_at` of their balls, too.
-    """
+    """Write the indices of these rows and, if they are new, `due_at` of their balls."""
     for row in range(first, last):
         if table[row]["child"] != ACTIVE:
             table[row]["value"] = stats[row, FIRST_INDEX] = -np.inf
@@ -166,10 +161,7 @@ def update_ball(t, step, row, reward, next_value, action):
 
 @jit_kernel
 def split(t, row):
-    """Split a ball, unless its parts would exceed `max_balls`; return True.
-
-    The caller has reserved the rows.
-    """
+    """Split a ball, unless its parts would exceed `max_balls`; return True."""
     first = t.core[0]["n_rows"]
     split_box(t.rows, t.core, t.stats, t.axes, row)
     settle(t, row, first, t.core[0]["n_rows"])
@@ -185,15 +177,12 @@ def settle(t, row, first, last):
 
 
 select = make_select("trees", index_of)
-select_feasible = make_select_feasible("trees", index_of)
+select_feasible = make_select_feasible("trees", index_of, make_next_relevant("trees", index_of))
 
 
 @jit_inline
 def best_row(t, core, step, ties):
-    """Return (row of the best ball for the state, number of rows read).
-
-    Random ties are drawn from the generator in `core`.
-    """
+    """Return (row of the best ball for the state, number of rows read)."""
     share = share_of_first(core, step)
     return select(t.rows, core, root_of(core, step), t.state, ties, t.stack, t.stats, share)
 
@@ -209,10 +198,7 @@ def best(t, step, ties):
 
 @jit_inline
 def choose(t, step, row, ties):
-    """Return the row of the ball to play.
-
-    Select again if all steps share one partition: learning may have changed the best ball.
-    """
+    """Return the ball to play. If all steps share a partition, learning may have changed it."""
     if t.core[0]["shared"] == 1:
         row, _ = best_row(t, t.core, step, ties)
     return row
@@ -220,11 +206,9 @@ def choose(t, step, row, ties):
 
 @jit_kernel
 def best_feasible(t, core, step, ties, allowed, draws):
-    """Return the row of the best feasible ball for the state, see `masks`."""
-    return select_feasible(
-        t.rows, core, t.axes, root_of(core, step), t.state, ties, allowed, t.low, t.high,
-        t.stats, share_of_first(core, step),
-    )  # fmt: skip
+    """Return the row of the best feasible ball for the state."""
+    share = share_of_first(core, step)
+    return select_feasible(t, core, root_of(core, step), ties, allowed, t.stats, share)
 
 
 PARTS = Parts(

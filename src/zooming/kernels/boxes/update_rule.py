@@ -29,10 +29,7 @@ from zooming.kernels.loop.jit import IS_JIT_DISABLED, jit_inline, jit_no_refcoun
 
 @jit_inline
 def index(row):
-    """Return a row number as an unsigned index, for rows that are found one from the other.
-
-    With a signed index, each of them would wait for a test whether the index counts from the end.
-    """
+    """Return a row number as unsigned, so that Numba needs no test for negative indices."""
     return np.uint64(row)
 
 
@@ -52,12 +49,17 @@ def draw(core):
     return mix(z)
 
 
+@jit_inline
+def draw_share(core):
+    """Return a random number from [0, 1) of the agent's generator."""
+    return np.float64(draw(core) >> np.uint64(11)) * 2.0**-53
+
+
 @jit_no_refcount
 def share_of(seed, row, n_visits, j):
     """Return a random number from [0, 1) for copy j of Q at one visit of a ball.
 
-    It does not depend on earlier draws. So it does not matter whether the next ball, which may be
-    drawn among ties, is selected before or after the update.
+    It does not depend on earlier draws, so the order of selection and update does not matter.
     """
     z = mix(seed + np.uint64(row) * np.uint64(0x9E3779B97F4A7C15))
     z = mix(z + np.uint64(1024 * n_visits + j) * np.uint64(0x9E3779B97F4A7C15))
@@ -91,10 +93,9 @@ def set_iota(core):
 def exact_bonus(core, stats, step, row, diameter, learning_rate):
     """Return b(t) such that Q is the weighted mean of r + V' plus the width that optimism needs.
 
-    That width is B_t = R sqrt(S_t iota / 2) + L D_t. Here R is the range of r + V', S_t = (1-a)^2
-    S_{t-1} + a^2 is the sum of squared weights, and D_t = (1-a) D_{t-1} + a diam(B) is the weighted
-    diameter of the balls played. So b = (B_t - (1-a) B_{t-1}) / a. The statistics of a ball are S,
-    D and B.
+    That width is B_t = R sqrt(S_t iota / 2) + L D_t. R is the range of r + V', S_t = (1-a)^2
+    S_{t-1} + a^2 the sum of squared weights, and D_t = (1-a) D_{t-1} + a diam(B) the weighted
+    diameter. So b = (B_t - (1-a) B_{t-1}) / a. The statistics of a ball are S, D and B.
     """
     reach = core[0]["bonus"] * (core[0]["horizon"] - 1 - step + core[0]["reward_spread"])
     keep = 1.0 - learning_rate
@@ -109,8 +110,8 @@ def exact_bonus(core, stats, step, row, diameter, learning_rate):
 def bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value):
     """Return b(t) such that its weighted sum is beta_t / 2, plus a term for noise and L.
 
-    The statistics of a ball are the mean and the variance of V', and beta. The variance is updated
-    in Welford's form, so it is never negative. [Jin et al. 2018 Alg. 2]
+    The statistics of a ball are the mean and the variance (by Welford) of V', and beta.
+    [Jin et al. 2018 Alg. 2]
     """
     t = np.float64(n_visits)
     horizon = np.float64(core[0]["horizon"])
@@ -135,10 +136,9 @@ def randomized_value(core, stats, step, row, n_visits, value, target):
     """Return Q of a ball after a visit with randomized learning rates.
 
     Every copy of Q moves to the target by w ~ Beta(1, n + n_0), where n is the number of earlier
-    visits in this stage. So the n_0 prior samples, worth the largest possible return, and the n + 1
-    targets all have the same expected weight. Q stays until the stage of floor((1 + 1/H)^q H)
-    visits ends. It then becomes the largest copy, and all copies begin anew. [Tiapkin et al. 2023,
-    Staged-RandQL with kappa = 1]
+    visits in this stage and n_0 that of prior samples. Q stays until the stage of
+    floor((1 + 1/H)^q H) visits ends. It then becomes the largest copy, and all copies begin anew.
+    [Tiapkin et al. 2023, Staged-RandQL with kappa = 1]
     """
     n = stats[row, IN_STAGE]
     largest = -np.inf
@@ -178,10 +178,7 @@ def move(table, ball, learning_rate, target):
 
 @jit_inline
 def learn_scaled(table, core, step, row, reward, next_value):
-    """Apply the update rule with b(t) = c / sqrt(t). Return the visits of the ball.
-
-    Most agents need no other bonus, and compile no other.
-    """
+    """Apply the update rule with b(t) = c / sqrt(t). Return the visits of the ball."""
     ball = index(row)
     n_visits, learning_rate = count_visit(table, core, step, ball)
     bonus = core[0]["bonus"] / np.sqrt(np.float64(n_visits))
@@ -193,7 +190,7 @@ def learn_scaled(table, core, step, row, reward, next_value):
 def learn(table, core, stats, step, row, diameter, reward, next_value):
     """Apply the update rule with any bonus. Return the visits of the ball. [SBY19 Alg. 1]
 
-    `diameter` is the diameter of the ball. Only the exact bonus reads it.
+    Only the exact bonus reads `diameter`.
     """
     if core[0]["bonus_rule"] == SCALED:
         return learn_scaled(table, core, step, row, reward, next_value)
@@ -214,10 +211,7 @@ def learn(table, core, stats, step, row, diameter, reward, next_value):
 
 @jit_no_refcount
 def learned_reward(reward, low, high, clipping):
-    """Return the reward to learn from, or NaN if the reward is refused.
-
-    A finite reward outside [low, high] is clipped if clipping[0] is 1, and refused otherwise.
-    """
+    """Return the reward to learn from, clipped if clipping[0] is 1, or NaN if it is refused."""
     if reward >= low and reward <= high:
         return reward
     if clipping[0] == 0 or not np.isfinite(reward):

@@ -154,7 +154,7 @@ def _open_balls(words):
 
 
 def itself(handle):
-    """Return the handle. It is the record itself if compilation is disabled."""
+    """Return the handle, which is the record if it does not cross by address."""
     return handle
 
 
@@ -177,9 +177,9 @@ TOLD_HANDLE = (
 class Crossing:
     """A generator and an environment's dynamics and start function, packed for compiled code.
 
-    `handle` is the argument that kernels take. The object keeps all of them alive. A copy or an
-    unpickled object has its own addresses. With `given`, the dynamics for a given outcome, the
-    handle is a TOLD_HANDLE, and `dynamics` draws the outcome.
+    `handle` is the argument that kernels take. The object keeps all of them alive, and a copy has
+    its own addresses. With `given`, the dynamics for a given outcome, `handle` is a TOLD_HANDLE,
+    and `dynamics` draws the outcome.
     """
 
     __slots__ = ("dynamics", "generator", "given", "handle", "start")
@@ -205,38 +205,26 @@ class Crossing:
 
 _dynamics_at = make_function_at(N_GENERATOR_WORDS, _FUNCTIONS[0])
 _start_at = make_function_at(N_GENERATOR_WORDS + 2, _FUNCTIONS[1])
+_given_at = make_function_at(N_GENERATOR_WORDS + 4, types.FunctionType(GIVEN))
 
 
-def _unpack_addresses(handle):
+def _unpack(handle):
     """Build (generator, dynamics, start) from the addresses in a handle."""
     return generator_at(handle), _dynamics_at(handle), _start_at(handle)
 
 
-def _unpack_objects(handle):
-    """Return the handle itself, which is (generator, dynamics, start)."""
-    return handle
-
-
-# Returns (generator, dynamics, start) of a handle. For use in compiled code.
-unpack = jit_kernel(_unpack_addresses if BY_ADDRESS else _unpack_objects)
-
-_given_at = make_function_at(N_GENERATOR_WORDS + 4, types.FunctionType(GIVEN))
-
-
-def _unpack_told_addresses(handle):
+def _unpack_told(handle):
     """Build (generator, draw, start, given) from the addresses in a TOLD_HANDLE."""
     return generator_at(handle), _dynamics_at(handle), _start_at(handle), _given_at(handle)
 
 
-# Returns (generator, draw, start, given) of a TOLD_HANDLE. For use in compiled code.
-unpack_told = jit_kernel(_unpack_told_addresses if BY_ADDRESS else _unpack_objects)
+# For use in compiled code. Objects that cross themselves need no unpacking.
+unpack = jit_kernel(_unpack if BY_ADDRESS else itself)
+unpack_told = jit_kernel(_unpack_told if BY_ADDRESS else itself)
 
 
 def _play_step(handle, state, action, step, params, next_state):
-    """Run the dynamics once: write the next state and return the reward.
-
-    A coordinate that the dynamics do not write is NaN.
-    """
+    """Run the dynamics once. A coordinate that they do not write is NaN. Return the reward."""
     rng, dynamics, _ = unpack(handle)
     for i in range(next_state.shape[0]):
         next_state[i] = np.nan
@@ -264,3 +252,111 @@ def play_step() -> Callable[..., float]:
 def draw_start() -> Callable[..., None]:
     """Return `_draw_start`, compiled on first use."""
     return jit_with_signature(_draw_start, HANDLE, float64[::1], float64[::1], returns=void)
+
+
+# --- recording ------------------------------------------------------------------------------------
+# To record what an agent plays in compiled code, the dynamics are replaced by functions that call
+# the real ones and store the transition, and the parameters by a memory of both. So every compiled
+# agent can be recorded without changing its kernels.
+
+# Fields of a memory. The handle of the real environment follows, as bits of int64, if environments
+# cross by address; then its parameters; then the rows.
+COUNT, FIRST_PARAMETER, FIRST_ROW, REWARD_LOW, REWARD_HIGH, FIRST_WORD = range(6)
+
+_ARGUMENTS = float64[::1], float64[::1], int64, float64[::1], GENERATOR, float64[::1]
+_START = float64[::1], GENERATOR, float64[::1]
+
+
+def new_memory(
+    handle: Any,
+    params: Any,
+    n_rows: int,
+    n_numbers: int,
+    reward_low: float,
+    reward_high: float,
+) -> Any:
+    """Return a memory for `n_rows` transitions of `n_numbers` numbers each."""
+    words = handle.view(np.float64) if BY_ADDRESS else np.empty(0)
+    first = FIRST_WORD + len(words)
+    memory = np.zeros(first + len(params) + n_rows * n_numbers)
+    memory[:FIRST_WORD] = 0, first, first + len(params), reward_low, reward_high
+    memory[FIRST_WORD:first], memory[first : first + len(params)] = words, params
+    return memory
+
+
+@jit_kernel
+def parameters(memory):
+    """Return the real parameters, a view into the memory."""
+    return memory[int(memory[FIRST_PARAMETER]) : int(memory[FIRST_ROW])]
+
+
+@jit_kernel
+def write_row(memory, state, action, step, reward, next_state):
+    """Store a transition as (step, reward, state, action, next state).
+
+    Return its reward, or NaN outside the reward range, so that the agent refuses it.
+    """
+    n_state, n_action = state.shape[0], action.shape[0]
+    at = int(memory[FIRST_ROW]) + int(memory[COUNT]) * (2 + 2 * n_state + n_action)
+    memory[at], memory[at + 1] = step, reward
+    for i in range(n_state):
+        memory[at + 2 + i] = state[i]
+        memory[at + 2 + n_state + n_action + i] = next_state[i]
+    for i in range(n_action):
+        memory[at + 2 + n_state + i] = action[i]
+    memory[COUNT] += 1.0
+    return reward if memory[REWARD_LOW] <= reward <= memory[REWARD_HIGH] else np.nan
+
+
+@jit_kernel
+def real_handle(memory):
+    """Return the handle of the real environment, a view into the memory."""
+    return memory[FIRST_WORD : int(memory[FIRST_PARAMETER])].view(np.int64)
+
+
+def _recorded_dynamics(state, action, step, memory, rng, next_state):
+    """Call the real dynamics and store the transition."""
+    _, dynamics, _ = unpack(real_handle(memory))
+    reward = dynamics(state, action, step, parameters(memory), rng, next_state)
+    return write_row(memory, state, action, step, reward, next_state)
+
+
+def _recorded_start(memory, rng, state):
+    """Call the real start function."""
+    _, _, start = unpack(real_handle(memory))
+    start(parameters(memory), rng, state)
+
+
+@functools.cache
+def _by_address() -> tuple[Callable[..., float], Callable[..., None]]:
+    """Return compiled recording functions that find the real functions in the memory."""
+    return (
+        jit_with_signature(_recorded_dynamics, *_ARGUMENTS, returns=float64),
+        jit_with_signature(_recorded_start, *_START, returns=void),
+    )
+
+
+@functools.lru_cache(64)
+def _around(dynamics: Any, start: Any) -> tuple[Callable[..., float], Callable[..., None]]:
+    """Return recording functions for one environment. Used if addresses cannot be passed."""
+
+    def recorded(state, action, step, memory, rng, next_state):
+        reward = dynamics(state, action, step, parameters(memory), rng, next_state)
+        return write_row(memory, state, action, step, reward, next_state)
+
+    def started(memory, rng, state):
+        start(parameters(memory), rng, state)
+
+    if IS_JIT_DISABLED:
+        return recorded, started
+    return (
+        jit_with_signature(recorded, *_ARGUMENTS, returns=float64, on_disk=False),
+        jit_with_signature(started, *_START, returns=void, on_disk=False),
+    )
+
+
+def recording_functions(
+    dynamics: Any, start: Any
+) -> tuple[Callable[..., float], Callable[..., None]]:
+    """Return a dynamics and a start function that record. Their parameters are a memory."""
+    return _by_address() if BY_ADDRESS else _around(dynamics, start)

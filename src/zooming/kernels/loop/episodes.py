@@ -16,50 +16,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import float64, int64, types
 
-from zooming.kernels.boxes.layout import (
-    BAD_REWARD,
-    BAD_STATE,
-    DUE,
-    EITHER,
-    ENDED,
-    FINE,
-    FULL,
-    GOES_ON,
-    KEPT_ROW,
-    KEPT_STEP,
-    NOT_PLAYED,
-    PAYLOAD,
-    TERMINATED,
-    TRUNCATED,
-    WRONG_SIZE,
-)
+from zooming.kernels.boxes import layout
 from zooming.kernels.boxes.update_rule import learned_reward
 from zooming.kernels.loop.crossing import HANDLE, TABLE, unpack
 from zooming.kernels.loop.jit import jit_inline, jit_kernel, jit_with_signature
-from zooming.kernels.loop.replay import make_replay
 
 N_STEPS, NEXT_ROW, RETURN, DUE_ROW, STATE = 0, 1, 2, 3, 4  # indices in `paused`
+VECTOR, WHOLE = float64[::1], int64[::1]
 
 
 @jit_inline
 def pause(paused, n_steps, row, total, due_row, state):
     """Store where the episode stopped."""
-    paused[N_STEPS], paused[NEXT_ROW], paused[RETURN], paused[DUE_ROW] = (
-        n_steps,
-        row,
-        total,
-        due_row,
-    )
+    paused[N_STEPS], paused[NEXT_ROW] = n_steps, row
+    paused[RETURN], paused[DUE_ROW] = total, due_row
     for i in range(state.shape[0]):
         paused[STATE + i] = state[i]
 
 
 @jit_inline
 def resume(paused, state):
-    """Write the stored state. Return (steps played, row to play next, return so far).
-
-    If no episode is stored, return zeros and write nothing.
-    """
+    """Write the stored state. Return (steps played, row to play next, return so far), or zeros."""
     n_steps = np.int64(paused[N_STEPS])
     if n_steps == 0:
         return n_steps, np.int64(0), 0.0
@@ -78,8 +55,8 @@ def keep_row(t, step, row, ties):
 class Parts(NamedTuple):
     """The compiled functions of one kind of table. `t` is its record of arrays.
 
-    A point that was read stays in the scratch memory of `t` until the next one is read. It is the
-    state for which `best` selects and `act` plays.
+    A point that was read stays in the scratch memory of `t`. It is the state for which `best`
+    selects and `act` plays.
     """
 
     open: Any  # (handle) -> t
@@ -110,10 +87,7 @@ def no_split(t, row):
 
 
 def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]:
-    """Return the compiled loop over episodes for one kind of table.
-
-    `table` is Numba's type of the handle.
-    """
+    """Return the compiled loop over episodes. `table` is Numba's type of the handle."""
     open_table, with_own_scratch, options, has_room, read, best, act, learn, split, n_active = (
         parts[:10]
     )
@@ -126,11 +100,10 @@ def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]
         """Play whole episodes until done[0], the number of finished episodes, equals `end`.
 
         Return FINE, FULL (prepare the table and call again), DUE, BAD_REWARD or BAD_STATE. For the
-        last two, `trouble` is (step, coordinate, value). DUE means that a ball must be split in
-        Python: the caller splits it and calls again. `paused` stores where the episode stopped (see
-        `pausing`). `clipping` is (1 if rewards are clipped, number of clipped rewards). Returns add
-        up the rewards before clipping. `action` is scratch memory. All results are written here, so
-        an interrupt after the return loses nothing.
+        last two, `trouble` is (step, coordinate, value). DUE means that Python must split a ball
+        and call again; `paused` stores where the episode stopped. `clipping` is (1 if rewards are
+        clipped, number of clipped rewards). Returns add up the rewards before clipping. All results
+        are written here, so an interrupt after the return loses nothing.
 
         The next state is looked up once. Its best ball gives V(x') for this update and is the ball
         to play next: the partition of step h+1 does not change in between. If all steps share one
@@ -144,14 +117,14 @@ def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]
         next_state = np.empty(n_state)
         while done[0] < end:
             if not has_room(t, n_steps):
-                return FULL
+                return layout.FULL
             first_step, row, total = resume(paused, state)
             if first_step == 0:
                 start(params, rng, state)
             bad = read(t, state)
             if bad >= 0:
                 trouble[0], trouble[1], trouble[2] = 0, bad, state[bad]
-                return BAD_STATE
+                return layout.BAD_STATE
             if first_step == 0:
                 row, _ = best(t, 0, ties)
             for step in range(first_step, n_steps):
@@ -163,11 +136,11 @@ def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]
                 learned = learned_reward(reward, reward_low, reward_high, clipping)
                 if np.isnan(learned):
                     trouble[0], trouble[2] = step, reward
-                    return BAD_REWARD
+                    return layout.BAD_REWARD
                 bad = read(t, next_state)
                 if bad >= 0:
                     trouble[0], trouble[1], trouble[2] = step + 1, bad, next_state[bad]
-                    return BAD_STATE
+                    return layout.BAD_STATE
                 next_row = row
                 next_value = 0.0
                 if step + 1 < n_steps:
@@ -176,7 +149,7 @@ def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]
                     clipping[1] += 1
                 if learn(t, step, row, learned, next_value, action) and not split(t, row):
                     pause(paused, step + 1, next_row, total + reward, row, next_state)
-                    return DUE
+                    return layout.DUE
                 total += reward
                 row = next_row
                 for i in range(n_state):
@@ -184,12 +157,11 @@ def make_play(name: str, parts: Parts, table: Any = TABLE) -> Callable[..., int]
             returns[done[0]] = total
             n_balls[done[0]] = n_active(t)
             done[0] += 1
-        return FINE
+        return layout.FINE
 
-    vector, whole = float64[::1], int64[::1]
-    return jit_with_signature(
-        play, table, HANDLE, vector, int64, float64, float64, vector, vector, whole, whole, int64,
-        vector, vector, whole, name=_named(play, name),
+    return _compile(
+        play, name, table, HANDLE, VECTOR, int64, float64, float64, VECTOR, VECTOR, WHOLE, WHOLE,
+        int64, VECTOR, VECTOR, WHOLE,
     )  # fmt: skip
 
 
@@ -203,29 +175,24 @@ def make_act(name: str, parts: Parts) -> Callable[..., int]:
     def act_once(table, step, observation, action, keeps):
         """Select a ball and write its action. Return FINE, with its row as the payload.
 
-        Return WRONG_SIZE for a vector of another length, or BAD_STATE with the index of a bad
-        coordinate of the observation as the payload. With `keeps`, the choice is stored, and
-        `next_step` continues from it.
+        Return WRONG_SIZE for a vector of another length, or BAD_STATE with a coordinate. With
+        `keeps`, the choice is stored, and `next_step` continues from it.
         """
         t = open_table(table)
         n_state, n_action, _ = sizes(t)
         if observation.shape[0] != n_state or action.shape[0] != n_action:
-            return _answer(t, WRONG_SIZE, 0)
+            return _answer(t, layout.WRONG_SIZE, 0)
         bad = read(t, observation)
         if bad >= 0:
-            return _answer(t, BAD_STATE, bad)
+            return _answer(t, layout.BAD_STATE, bad)
         ties, rule = options(t)
         row, _ = best(t, step, ties)
         row = act(t, choose(t, step, row, ties), step, rule, action)
         if keeps:
-            t.place[KEPT_STEP], t.place[KEPT_ROW] = step, row
-        return _answer(t, FINE, row)
+            t.place[layout.KEPT_STEP], t.place[layout.KEPT_ROW] = step, row
+        return _answer(t, layout.FINE, row)
 
-    vector = float64[::1]
-    return jit_with_signature(
-        act_once, TABLE, int64, vector, vector, types.boolean, nogil=False,
-        name=_named(act_once, name),
-    )  # fmt: skip
+    return _compile(act_once, name, TABLE, int64, VECTOR, VECTOR, types.boolean, nogil=False)
 
 
 def make_update(name: str, parts: Parts) -> Callable[..., int]:
@@ -238,10 +205,9 @@ def make_update(name: str, parts: Parts) -> Callable[..., int]:
     def update(table, step, observation, action, reward, next_observation, terminated, next_value):
         """Learn from one transition. Return FINE, or DUE if Python must split the ball.
 
-        The payload is the row of the ball. With the other codes nothing changes: FULL if the table
-        has no room for a split, WRONG_SIZE for a vector of another length, or BAD_STATE. The
-        payload of BAD_STATE is the index of the bad coordinate in (observation, action, next
-        observation). If `next_value` is not NaN, it is used as V(x').
+        The payload is the row of the ball. With the other codes nothing changes: FULL, WRONG_SIZE,
+        or BAD_STATE with the index of a coordinate in (observation, action, next observation). If
+        `next_value` is not NaN, it is used as V(x').
         """
         t = open_table(table)
         n_state, n_action, horizon = sizes(t)
@@ -250,36 +216,30 @@ def make_update(name: str, parts: Parts) -> Callable[..., int]:
             or action.shape[0] != n_action
             or next_observation.shape[0] != n_state
         ):
-            return _answer(t, WRONG_SIZE, 0)
+            return _answer(t, layout.WRONG_SIZE, 0)
         if not has_room(t, 1):
-            return _answer(t, FULL, 0)
+            return _answer(t, layout.FULL, 0)
         code, row = locate(t, step, observation, action)
-        if code != FINE:
+        if code != layout.FINE:
             return _answer(t, code, row)
         bad = read(t, next_observation)
         if bad >= 0:
-            return _answer(t, BAD_STATE, n_state + n_action + bad)
+            return _answer(t, layout.BAD_STATE, n_state + n_action + bad)
         if terminated or step + 1 >= horizon:
             next_value = 0.0
         elif np.isnan(next_value):
-            _, next_value = best(t, step + 1, EITHER)
-        t.place[ENDED] = np.int64(terminated)
+            _, next_value = best(t, step + 1, layout.EITHER)
+        t.place[layout.ENDED] = np.int64(terminated)
         if learn(t, step, row, reward, next_value, action) and not split(t, row):
-            return _answer(t, DUE, row)
-        return _answer(t, FINE, row)
+            return _answer(t, layout.DUE, row)
+        return _answer(t, layout.FINE, row)
 
-    vector = float64[::1]
-    return jit_with_signature(
-        update, TABLE, int64, vector, vector, float64, vector, types.boolean, float64,
-        nogil=False, name=_named(update, name),
-    )  # fmt: skip
+    transition = int64, VECTOR, VECTOR, float64, VECTOR, types.boolean
+    return _compile(update, name, TABLE, *transition, float64, nogil=False)
 
 
 def make_next_step(name: str, parts: Parts) -> Callable[..., int]:
-    """Return the compiled kernel that learns from one step and plays the next one.
-
-    It does `update` and `act_once` in one crossing, for a driver that calls nothing in between.
-    """
+    """Return the compiled kernel that does `update` and `act_once` in one crossing."""
     open_table, options, has_room, read, best, act, learn, split = (
         parts.open, parts.options, parts.has_room, parts.read, parts.best, parts.act, parts.learn,
         parts.split,
@@ -289,52 +249,82 @@ def make_next_step(name: str, parts: Parts) -> Callable[..., int]:
     def next_step(table, step, reward, next_observation, end, action):
         """Learn from the step that was played last. If the episode goes on, write the next action.
 
-        `end` is GOES_ON, TERMINATED or TRUNCATED. Code and payload are those of `update`. If these
-        kernels did not play the last action, the code is NOT_PLAYED and nothing changes.
+        `end` is GOES_ON, TERMINATED or TRUNCATED. Codes are those of `update`, and NOT_PLAYED if
+        these kernels did not play the last action.
         """
         t = open_table(table)
-        if t.place[KEPT_STEP] != step:
-            return _answer(t, NOT_PLAYED, 0)
+        if t.place[layout.KEPT_STEP] != step:
+            return _answer(t, layout.NOT_PLAYED, 0)
         n_state, n_action, horizon = sizes(t)
         if next_observation.shape[0] != n_state or action.shape[0] != n_action:
-            return _answer(t, WRONG_SIZE, 0)
+            return _answer(t, layout.WRONG_SIZE, 0)
         if not has_room(t, 1):
-            return _answer(t, FULL, 0)
+            return _answer(t, layout.FULL, 0)
         bad = read(t, next_observation)
         if bad >= 0:
-            return _answer(t, BAD_STATE, n_state + n_action + bad)
-        row = t.place[KEPT_ROW]
-        t.place[KEPT_STEP] = -1
+            return _answer(t, layout.BAD_STATE, n_state + n_action + bad)
+        row = t.place[layout.KEPT_ROW]
+        t.place[layout.KEPT_STEP] = -1
         ties, rule = options(t)
-        goes_on = end == GOES_ON and step + 1 < horizon
+        goes_on = end == layout.GOES_ON and step + 1 < horizon
         next_row = row
         next_value = 0.0
         if goes_on:
             next_row, next_value = best(t, step + 1, ties)
-        elif end == TRUNCATED and step + 1 < horizon:
-            _, next_value = best(t, step + 1, EITHER)
-        code = FINE
-        t.place[ENDED] = np.int64(end == TERMINATED)
+        elif end == layout.TRUNCATED and step + 1 < horizon:
+            _, next_value = best(t, step + 1, layout.EITHER)
+        code = layout.FINE
+        t.place[layout.ENDED] = np.int64(end == layout.TERMINATED)
         if learn(t, step, row, reward, next_value, action) and not split(t, row):
-            code = DUE
+            code = layout.DUE
         if goes_on:
             next_row = choose(t, step + 1, next_row, ties)
             next_row = act(t, next_row, step + 1, rule, action)
-            t.place[KEPT_STEP], t.place[KEPT_ROW] = step + 1, next_row
+            t.place[layout.KEPT_STEP], t.place[layout.KEPT_ROW] = step + 1, next_row
         return _answer(t, code, row)
 
-    vector = float64[::1]
-    return jit_with_signature(
-        next_step, TABLE, int64, float64, vector, int64, vector, nogil=False,
-        name=_named(next_step, name),
+    return _compile(next_step, name, TABLE, int64, float64, VECTOR, int64, VECTOR, nogil=False)
+
+
+def make_replay(name: str, update: Callable[..., int]) -> Callable[..., int]:
+    """Return the compiled kernel that learns from recorded transitions by the kernel `update`."""
+
+    def replay(
+        table, steps, states, actions, rewards, next_states, terminated, reward_low, reward_high,
+        clipping, done,
+    ):  # fmt: skip
+        """Learn from the transitions from index done[0] on, in their order. Return a code.
+
+        FINE: all are learned. DUE: Python must split the ball of the last one that is learned. With
+        the other codes of `update`, and BAD_REWARD, transition done[0] is not learned.
+        """
+        while done[0] < steps.shape[0]:
+            k = done[0]
+            reward = learned_reward(rewards[k], reward_low, reward_high, clipping)
+            if np.isnan(reward):
+                return layout.BAD_REWARD
+            code = update(
+                table, steps[k], states[k], actions[k], reward, next_states[k], terminated[k],
+                np.nan,
+            )  # fmt: skip
+            if code != layout.FINE and code != layout.DUE:
+                return code
+            if reward != rewards[k]:
+                clipping[1] += 1
+            done[0] += 1
+            if code == layout.DUE:
+                return layout.DUE
+        return layout.FINE
+
+    matrix, truths = float64[:, ::1], types.boolean[::1]
+    return _compile(
+        replay, name, TABLE, WHOLE, matrix, matrix, VECTOR, matrix, truths, float64, float64,
+        WHOLE, WHOLE,
     )  # fmt: skip
 
 
 class Kernels(NamedTuple):
-    """Functions without arguments that return the kernels of one kind of table.
-
-    Each compiles its kernel on first use.
-    """
+    """Functions that return the kernels of one kind of table, and compile them on first use."""
 
     play: Callable[[], Callable[..., int]]
     act_once: Callable[[], Callable[..., int]]
@@ -353,17 +343,14 @@ def compile_later(name: str, parts: Parts) -> Kernels:
     return Kernels(play, act_once, update, next_step, replay)
 
 
-def _named(function: Callable[..., Any], name: str) -> str:
-    """Name a function for tracebacks and for the cache on disk. Return the name."""
+def _compile(function: Any, name: str, *arguments: Any, **options: Any) -> Callable[..., int]:
+    """Compile a function under a name of its own, for tracebacks and for the cache on disk."""
     function.__name__ = function.__qualname__ = f"{function.__name__}_{name}"
-    return function.__name__
+    return jit_with_signature(function, *arguments, name=function.__name__, **options)
 
 
 @jit_inline
 def _answer(t, code, payload):
-    """Return the code, and write the payload to `t.place`, where Python reads it.
-
-    Returning a pair to Python would take 0.2 us longer.
-    """
-    t.place[PAYLOAD] = payload
+    """Return the code, and write the payload to `t.place`. A pair would take 0.2 us longer."""
+    t.place[layout.PAYLOAD] = payload
     return code

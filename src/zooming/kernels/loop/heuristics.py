@@ -23,10 +23,7 @@ RANDOM, STAY, MEDIAN = 0, 1, 2
 
 @jit_kernel
 def draw(bounds, generator, action):
-    """Write an action drawn uniformly.
-
-    `bounds` has a row (low, high, 1 for an axis of integers) for each axis of the action.
-    """
+    """Write a uniform action. A row of `bounds` is (low, high, 1 for an axis of integers)."""
     for i in range(action.shape[0]):
         low, high, reach = bounds[i, 0], bounds[i, 1], 0.5 * bounds[i, 2]
         action[i] = low - reach + generator.random() * (high + reach - (low - reach))
@@ -66,8 +63,7 @@ def see(requests, count, step, action, next_state):
     """Insert the requests of one step. Count an episode if it is step 0.
 
     A request is a coordinate of the next state that differs from the action. If all are equal, the
-    call came from the position of an ambulance. Then the position with the most requests so far is
-    inserted, because it is the most likely.
+    call came from an ambulance's position: insert the one with the most requests so far.
     """
     if step == 0:
         count[1] += 1
@@ -88,10 +84,9 @@ def see(requests, count, step, action, next_state):
 
 @jit_no_refcount
 def clip(bounds, point, clipped):
-    """Write the point with rounding errors clipped to the bounds.
+    """Write the point, clipped to the bounds or rounded to an integer.
 
-    Return the index of the first coordinate that is further outside, or -1. On an axis of integers,
-    the integer is written, and a value that is not an integer is bad, too.
+    Return the index of the first coordinate that is outside, or no integer, beyond rounding, or -1.
     """
     for i in range(point.shape[0]):
         low, high = bounds[i, 0], bounds[i, 1]

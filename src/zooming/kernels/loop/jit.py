@@ -16,8 +16,10 @@ import _thread
 import atexit
 import ctypes
 import hashlib
+import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,6 @@ from zooming.kernels.loop.numba_parts import (
     compile_through,
     widen_literals,
 )
-from zooming.kernels.loop.watching import WATCH
 
 GENERATOR = types.npy_rng
 DYNAMICS = float64(float64[::1], float64[::1], int64, float64[::1], GENERATOR, float64[::1])
@@ -53,6 +54,63 @@ def hash_files(*files: Path) -> str:
 FOLDER_HASH = hash_files(*sorted(Path(__file__).parent.parent.rglob("*.py")))
 
 
+AFTER = 1.0  # seconds of compilation before a line on stderr says so
+# Seconds of processor time that the longest compilations took on a machine of 2024.
+SECONDS = {"play_boxes": 8, "make_plan": 50, "play_trees": 8, "play_balls": 8}
+
+
+class Watch:
+    """Say after a second that kernels are compiled: one line on stderr.
+
+    On a terminal the line is updated, and removed at the end. Elsewhere it is printed once. The
+    environment variable `ZOOMING_QUIET` hides it. `begin` and `end` are called by the thread that
+    compiles, `show` and `hide` by the one that waits. A kernel begins before those that it calls.
+    """
+
+    def __init__(self) -> None:
+        self.seconds, self.began, self.n_done = 0.0, 0.0, 0
+        self.names: list[str] = []
+        self.is_said = self.is_shown = False
+
+    def begin(self, name: str) -> None:
+        if not self.names:
+            self.began = time.monotonic()
+        self.names = [*self.names, name]
+        self.show()
+
+    def end(self) -> None:
+        self.names, self.n_done = self.names[:-1], self.n_done + 1
+        if not self.names:
+            self.seconds += time.monotonic() - self.began
+
+    def show(self) -> None:
+        """Write the line, or update it, if there is something to wait for."""
+        names, stream = self.names, sys.stderr
+        now = time.monotonic() - self.began if names else 0.0
+        is_quiet = stream is None or os.environ.get("ZOOMING_QUIET")
+        if not names or self.seconds + now < AFTER or is_quiet:
+            return
+        about = f" of about {SECONDS[names[0]]} s" if names[0] in SECONDS else ""
+        text = f"compiling {names[0]}, {now:.0f} s{about}, {self.n_done} functions done."
+        if stream.isatty() and os.environ.get("TERM") != "dumb":
+            stream.write(f"\r\x1b[K{text[:60]} This happens once.")
+            stream.flush()
+            self.is_shown = True
+        elif not self.is_said:
+            self.is_said = True
+            print(f"zooming: {text} This happens once.", file=stream, flush=True)
+
+    def hide(self) -> None:
+        """Remove the line from a terminal."""
+        if self.is_shown and sys.stderr is not None:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+        self.is_shown = False
+
+
+WATCH = Watch()
+
+
 def compile_kernel(
     function: Any,
     signature: Any = None,
@@ -61,11 +119,10 @@ def compile_kernel(
     name: str | None = None,
     **options: Any,
 ) -> Any:
-    """Compile a function and cache it on disk.
+    """Compile a function and cache it on disk, or return it if `IS_JIT_DISABLED`.
 
     With a `signature`, compile at once and for these types only. Without one, compile for the types
     of each call. A function that closes over other kernels needs a `name` of its own for the cache.
-    Return the function itself if compilation is disabled (`IS_JIT_DISABLED`).
     """
     if IS_JIT_DISABLED:
         return function
@@ -89,13 +146,12 @@ def compile_kernel(
 def call_in_thread(work: Callable[[], Any]) -> Any:
     """Call work() in a thread where no signal handler runs, and return the result.
 
-    An interrupt ends the waiting, not the work: it must change nothing that others use, and its
-    result is lost. Named tuples may cross into compiled code there, because no handler runs while
-    Numba converts them. During an import, without compilation, or if this is not the main thread,
-    work() is called in the current thread.
+    An interrupt ends the waiting, not the work: it must change nothing that others use. Named
+    tuples may cross into compiled code there. During an import, without compilation, or if this is
+    not the main thread, work() is called in the current thread.
     """
     is_main = threading.current_thread() is threading.main_thread()
-    WATCH.reset()
+    WATCH.names = []  # forget a compilation that failed
     if IS_JIT_DISABLED or not is_main or _is_importing():
         try:
             return work()
@@ -146,10 +202,7 @@ def _compile(work: Callable[[], Any]) -> Any:
 
 @atexit.register
 def _stop_work() -> None:
-    """Stop the threads of `call_in_thread` at exit, because LLVM must not run while it ends.
-
-    Threads that make a plan are not waited for.
-    """
+    """Stop threads at exit, because LLVM must not run then. Plans are not waited for."""
     for thread, done in list(_working.items()):
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(thread), ctypes.py_object(SystemExit)
@@ -159,18 +212,12 @@ def _stop_work() -> None:
 
 
 def jit_kernel(function: Any) -> Any:
-    """Compile a kernel for the types of each call.
-
-    It always counts references. Numba would otherwise let it inherit the setting of its caller.
-    """
+    """Compile with reference counting. Otherwise, a kernel would inherit its caller's setting."""
     return compile_kernel(function, **REFCOUNT)
 
 
 def jit_no_refcount(function: Any) -> Any:
-    """Compile without reference counting, which would cost a third of the running time.
-
-    The function must not allocate.
-    """
+    """Compile without reference counting, a third faster. It must not allocate."""
     return compile_kernel(function, **NO_REFCOUNT)
 
 
@@ -189,8 +236,7 @@ def jit_with_signature(
 ) -> Callable[..., Any]:
     """Compile a function for these argument types only. Other arguments raise a TypeError.
 
-    So no type is checked in Python, and nothing is compiled again for a float32 or read-only array.
-    One compiled loop runs any environment's dynamics.
+    So Python checks no type, and one compiled loop runs any environment's dynamics.
     """
     if not IS_JIT_DISABLED:
         kernel: Callable[..., Any] = compile_kernel(function, returns(*arguments), **options)

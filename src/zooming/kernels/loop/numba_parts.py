@@ -95,7 +95,7 @@ def _host_levels() -> list[str]:
 def shipped_folder(level: str) -> Path:
     """Return the folder of kernels that were compiled for a baseline.
 
-    Its name has all that must be the same where they are used: Python, Numba, llvmlite, platform.
+    Its name has all that must be the same where they are used.
     """
     python = f"{sys.implementation.name}{sys.version_info[0]}{sys.version_info[1]}"
     parts = (
@@ -108,8 +108,8 @@ def shipped_folder(level: str) -> Path:
 def _find_shipped() -> tuple[Path | None, bool]:
     """Return the folder of shipped kernels, and whether this process fills it.
 
-    A process that is told the name of a processor fills the folder if the name is a baseline, and
-    otherwise uses none. Nor does one that checks the bounds of arrays.
+    A process that is told a baseline as its processor fills the folder. With another processor, or
+    with bounds of arrays checked, none is used.
     """
     config = numba.config
     if config.DISABLE_JIT or config.BOUNDSCHECK or FunctionCache is object:
@@ -131,12 +131,10 @@ SHIPPED, IS_SHIPPING = _find_shipped()
 def cache_on_disk(kernel: Any, make_stamp: Callable[[], Any], name: str | None, watch: Any) -> bool:
     """Cache a kernel on disk, valid as long as `make_stamp` returns the same value.
 
-    A function that closes over other kernels needs a `name`. Numba would hash the functions closed
-    over, which differ in each process. The stamp covers their contents, and the name identifies
-    them. `watch.begin(name)` and `watch.end()` are called around each compilation.
-
-    Return False if no cache folder is writable, or if this version of Numba lacks the stamp. The
-    kernel may then be half changed: compile the function anew.
+    A function that closes over other kernels needs a `name`: Numba would hash those functions,
+    which differ in each process. `watch.begin(name)` and `watch.end()` enclose each compilation.
+    Return False if no folder is writable, or if this version of Numba lacks the stamp. The kernel
+    may then be half changed: compile the function anew.
     """
     try:
         stamp = make_stamp()
@@ -161,10 +159,7 @@ def cache_on_disk(kernel: Any, make_stamp: Callable[[], Any], name: str | None, 
 
 
 class _Places:
-    """The cache of a kernel: the folder that Numba writes, then the folder of the wheel.
-
-    A process that compiles for the wheel has only the second one, and writes it.
-    """
+    """The cache of a kernel: the folder that Numba writes, unless shipping, then the wheel's."""
 
     def __init__(self, kernel: Any, places: list[Any], watch: Any) -> None:
         self.name, self.places, self.watch = kernel.py_func.__name__, places, watch
@@ -185,8 +180,7 @@ class _Places:
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Save a kernel, unless only the wheel's folder is there.
 
-        Numba reads the index of a function, adds a line and writes it. Two processes that do so at
-        once would give one file two meanings, so they take turns.
+        Processes take turns, because Numba reads, changes and writes the index of a function.
         """
         self.watch.end()
         place = self.places[0]
@@ -225,10 +219,7 @@ class _ShippedCache(FunctionCache):
 
 
 def widen_literals(kernel: Any) -> None:
-    """Compile a kernel once for all integers and truth values, not once for each constant.
-
-    Constants are still folded where the kernel is inlined.
-    """
+    """Compile a kernel once for all integers and truth values, not for each constant."""
     if hasattr(kernel, "get_call_template") and hasattr(types, "unliteral"):
         find = kernel.get_call_template
 
@@ -293,19 +284,13 @@ def has_known_structures() -> bool:
 
 @functools.lru_cache(256)
 def function_addresses(function: Any, signature: Any) -> tuple[int, int]:
-    """Return the C address and the Numba address of a compiled function.
-
-    Exceptions are propagated only in calls by the Numba address.
-    """
+    """Return the C address and the Numba address, which propagates exceptions."""
     return _get_wrapper_address(function, signature), _get_jit_address(function, signature)
 
 
 @intrinsic
 def generator_at(context, handle):
-    """Build Numba's Generator from the first BIT_GENERATOR_WORDS addresses of a handle.
-
-    It does not count references. The caller keeps the real generator alive.
-    """
+    """Build Numba's Generator from the first addresses of a handle, without references."""
 
     def build(context, builder, signature, arguments):
         words = _load(context, builder, signature, arguments, 0, len(BIT_GENERATOR_WORDS))
@@ -325,10 +310,7 @@ def generator_at(context, handle):
 
 
 def make_function_at(first, kind):
-    """Return an intrinsic that builds a first-class function from the addresses at handle[first:].
-
-    `kind` is the function's `numba.types.FunctionType`.
-    """
+    """Return an intrinsic that builds a function of type `kind` from handle[first:]."""
 
     @intrinsic
     def function_at(context, handle):

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import bonuses, kernels
+from zooming.agents.tables.adaptive_q import first_boxes, split_core, take_split_options
 from zooming.agents.tables.net_q import NetQ
 from zooming.agents.tables.q_learner import QLearner
-from zooming.agents.tables.split_options import first_boxes, split_core, take_split_options
 from zooming.bonuses import Doubling
 from zooming.errors import ConfigurationError
 from zooming.kernels import ACTIVE, ATOMS, WEIGHT, ceiling

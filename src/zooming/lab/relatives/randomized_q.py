@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from zooming import kernels
 from zooming.agents.base import seeds
 from zooming.agents.files.options import build_agent
+from zooming.agents.tables.adaptive_q import first_boxes, split_core, take_split_options
 from zooming.agents.tables.q_learner import QLearner, check_n_rows
-from zooming.agents.tables.split_options import first_boxes, split_core, take_split_options
 from zooming.errors import ConfigurationError
 from zooming.validation import check_float, check_int
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
+from zooming.agents.tables.adaptive_q import first_boxes, split_core, take_split_options
 from zooming.agents.tables.q_learner import TIES, QLearner
-from zooming.agents.tables.split_options import first_boxes, split_core, take_split_options
 from zooming.bonuses import Bonus, Doubling
 from zooming.errors import ConfigurationError
 from zooming.kernels import BALL, STORED_BALL
