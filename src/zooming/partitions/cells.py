@@ -93,6 +93,7 @@ def join(numbers: Floats, group: NDArray[np.int64], n_groups: int) -> Floats:
     return np.column_stack([weight, mean, spread])
 
 
+_STORED_PLAN = ("q", "bonus", "way", "played")
 KEPT = "kept_"  # prefix of the arrays of a `Basis`
 MOST_WEIGHT = 2.0**53  # transitions in a file; beyond it, numbers of them are not exact
 
@@ -146,7 +147,7 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
     if arrays["q"].shape != wanted:  # before memory is asked for
         raise ValueError(f"q is {arrays['q'].dtype} {arrays['q'].shape}, not float64 {wanted}")
     plan = table._new_plan(grid)
-    for name in ("q", "bonus", "way", "played"):
+    for name in _STORED_PLAN:
         check_form(name, arrays[name], getattr(plan, name))
         getattr(plan, name)[:] = arrays[name]
     values: dict[str, Any] = {"core": core, "widths": basis.widths, "grid": grid}
@@ -183,6 +184,7 @@ def check_forms(table: CellTable, apart: NDArray[Any]) -> None:
 
 
 def check_form(name: str, given: NDArray[Any], wanted: NDArray[Any]) -> None:
+    """Raise ValueError if an array has not the dtype and shape of `wanted`, or is not finite."""
     if given.dtype != wanted.dtype or given.shape != wanted.shape:
         raise ValueError(
             f"{name} is {given.dtype} {given.shape}, not {wanted.dtype} {wanted.shape}"
@@ -261,9 +263,8 @@ def spread_of_returns(samples: Samples, n: int, known: float) -> float:
     starts = np.flatnonzero(samples.steps[:n] == 0)
     if len(starts) < 2 or (samples.numbers[:n, WEIGHT] > 1.0).any():
         return known
-    middle, high = np.quantile(
-        np.add.reduceat(samples.numbers[:n, MEAN_REWARD], starts), [0.5, 0.95]
-    )
+    returns = np.add.reduceat(samples.numbers[:n, MEAN_REWARD], starts)
+    middle, high = np.quantile(returns, [0.5, 0.95])
     return float(high - middle)
 
 
@@ -272,14 +273,9 @@ class Policy(NamedTuple):
 
     key: tuple[int, int]  # number of samples that it was made from, and of plans for learning
     plan: Plan
-    cells: Cells  # has the grid, and keeps the arrays of the handle alive
+    grid: Grid  # of the plan, which may be older than that of learning
+    cells: Cells  # keeps the arrays of the handle alive
     handle: Any  # for kernels
-
-    @property
-    def grid(self) -> Grid:
-        """The grid of the plan, which may be older than that of learning."""
-        found: Grid = self.cells.grid
-        return found
 
 
 class CellTable:
@@ -300,8 +296,7 @@ class CellTable:
                 f"the categories alone make {self.n_categories:,} cells, and a planner has at most "
                 f"{layout.MOST_CELLS:,}; if an axis has values in an order, give ordered=[name]"
             )
-        are_wide = ~is_category & (self.units > 1)
-        n_actions = int(are_wide[axes.n_state :].sum())
+        n_actions = int((~is_category & (self.units > 1))[axes.n_state :].sum())
         if n_actions > THIRDS:
             raise SpaceError(
                 f"{n_actions} action axes are too many for a planner: three bins on each make "
@@ -365,13 +360,10 @@ class CellTable:
 
     @property
     def is_due(self) -> bool:
-        """Whether a new plan for learning is due, see `plan_layout.GROWTH`, or there is no room."""
-        return bool(self.core["n_episodes"][0] >= self.core["due"][0]) or self._is_crowded
-
-    @property
-    def _is_crowded(self) -> bool:
-        """Whether there are so many rows of samples that they must be condensed."""
-        return bool(self.core["n_samples"][0] > self.core["most_samples"][0])
+        """Whether a new plan for learning is due, see `layout.GROWTH`, or samples are too many."""
+        core = self.core[0]
+        is_crowded = core["n_samples"] > core["most_samples"]
+        return bool(core["n_episodes"] >= core["due"] or is_crowded)
 
     def refit(self) -> None:
         """Make a new grid and a new plan for learning. Condense the samples if too many."""
@@ -436,18 +428,12 @@ class CellTable:
         basis = self.kept or Basis(self.grid, self.widths, self.played_apart, self.n_samples)
         key, found = (basis.n_samples, self.n_plans), self._policy
         if found is None or found.key != key:
-            cells = self.cells._replace(grid=basis.grid)
-            plan = call_in_thread(lambda: self._plan_policy(basis, cells))
+            cells, plan = self.cells._replace(grid=basis.grid), self._new_plan(basis.grid)
+            given = cells.core, cells.samples, basis.n_samples, basis.grid, basis.widths
+            call_in_thread(lambda: make_plan(*given, basis.apart, plan, False))
             cells = cells._replace(plan=plan)
-            found = self._policy = Policy(key, plan, cells, pack_cells(cells))
+            found = self._policy = Policy(key, plan, basis.grid, cells, pack_cells(cells))
         return found
-
-    def _plan_policy(self, basis: Basis, cells: Cells) -> Plan:
-        """Return the plan for the policy that is made of `basis`."""
-        grid, widths, apart, n = basis
-        plan = self._new_plan(grid)
-        make_plan(cells.core, cells.samples, n, grid, widths, apart, plan, False)
-        return plan
 
     def counts(self) -> Floats:
         """Return how many samples are in each cell of the recommended plan: [horizon, n_cells]."""
@@ -534,11 +520,9 @@ class CellTable:
         horizon, n_state = int(self.core["horizon"][0]), self.axes.n_state
         n_states = math.prod(grid.bins[:n_state].tolist())
         n_cells = n_states * math.prod(grid.bins[n_state:].tolist())
+        by_cell = {name: np.zeros((horizon, n_cells)) for name in ("q", "bonus", "way", "visits")}
         return Plan(
-            q=np.zeros((horizon, n_cells)),
-            bonus=np.zeros((horizon, n_cells)),
-            way=np.zeros((horizon, n_cells)),
-            visits=np.zeros((horizon, n_cells)),
+            **by_cell,
             played=np.zeros(n_cells),
             best=np.zeros((horizon, n_states), np.int32),
             values=np.zeros((horizon + 1, n_states)),
@@ -606,21 +590,12 @@ class CellTable:
         n = self.n_samples
         kept = {} if self.kept is None else stored_basis(self.kept)
         return {
-            "core": self.core,
-            "steps": self.samples.steps[:n],
-            "places": self.samples.places[:n],
-            "numbers": self.samples.numbers[:n],
-            "widths": self.widths,
-            "apart": self.apart,
+            **{name: getattr(self, name) for name in ("core", "widths", "apart")},
             "played_apart": self.played_apart,
-            "bins": self.grid.bins,
-            "edges": self.grid.edges,
-            "centers": self.grid.centers,
-            "q": self.plan.q,
-            "bonus": self.plan.bonus,
-            "way": self.plan.way,
-            "played": self.plan.played,
             "earned": self.earned,
+            **{name: part[:n] for name, part in self.samples._asdict().items()},
+            **{name: getattr(self.grid, name) for name in ("bins", "edges", "centers")},
+            **{name: getattr(self.plan, name) for name in _STORED_PLAN},
             **kept,
         }
 

@@ -23,10 +23,8 @@ from zooming.validation import Floats, check_choice, check_float, check_int
 def net_borders(axes: Axes, spacing: float, most: int, points: str = "centers") -> list[Floats]:
     """Return the borders of a net along each axis. An axis of less weight has a wider spacing.
 
-    With `points="centers"`, the borders of an interval are the multiples of the spacing. With
-    "multiples", they lie halfway between these. Borders of an integer axis always lie between two
-    values, nearest to the multiples. Raise SpaceError for more than `most` cells along one axis,
-    before memory is allocated.
+    Borders of an integer axis lie between two values, nearest to the multiples of the spacing.
+    Raise SpaceError for more than `most` cells along one axis, before memory is allocated.
     """
     if max(axes.n_values) > most:
         raise SpaceError(
@@ -172,15 +170,7 @@ class NetQ(QLearner):
         **options
             Other options of `NetQ`.
         """
-        return cls(
-            env,
-            bonus=bonus,
-            cap="horizon",
-            ties="random",
-            action="center",
-            points="multiples",
-            **options,
-        )
+        return cls(env, bonus=bonus, cap="horizon", points="multiples", **options)
 
     @classmethod
     def _from_options(

@@ -60,10 +60,7 @@ ACTIONS = {"center": kernels.CENTER, "uniform": kernels.UNIFORM}
 
 
 def is_vector(point: Any) -> bool:
-    """Return whether a kernel takes a point as it is.
-
-    For a list, Numba would search for a conversion in Python code, where a signal may be handled.
-    """
+    """Return whether a kernel takes a point without conversion in Python code."""
     return type(point) is ndarray and point.dtype is _FLOAT
 
 
@@ -78,15 +75,8 @@ class QLearner(Agent):
     ----------
     env : gymnasium.Env
         The environment to learn on.
-    bonus : float or Bonus, optional
-        Exploration bonus: a number c means c / sqrt(t), or an object of `zooming.bonuses`.
-        By default c is 0.1 times the span of `reward_range`.
-    cap : {"remaining", "horizon"}, default "remaining"
-        Cap values by the steps that remain or, as in the paper, by the horizon.
-    ties : {"random", "first"}, default "random"
-        Choose a random ball among those of equal Q, as in the paper, or the first one.
-    action : {"center", "uniform"}, default "center"
-        Play the center of the chosen ball or, as in the paper, a uniform draw from it.
+    bonus, cap, ties, action
+        As for `AdaptiveQ`.
     **options
         Options of `Agent`.
     """
@@ -173,9 +163,52 @@ class QLearner(Agent):
         next_info: Mapping[str, Any] | None = None,
     ) -> None:
         with self.run.lock:
-            self._learn_step(
-                step, observation, action, reward, next_observation, terminated, next_info
-            )
+            problem, axes = self.problem, self.axes
+            if type(step) is not int or not 0 <= step < self.horizon:
+                step = problem.check_step(step)
+            if step == 0 and self._first_table is not None:
+                problem.check_transition(step, observation, action, reward, next_observation)
+                self._restart_if_due()
+            is_clipped = False
+            if not (
+                isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward
+            ):
+                given, reward = reward, problem.check_reward(step, reward)
+                is_clipped = bool(given != reward)
+            state, played, after = observation, action, next_observation
+            if not (
+                axes.has_plain_states and is_vector(observation) and is_vector(next_observation)
+            ):
+                state = problem.flat_state(step, observation)
+                after = problem.flat_state(step, next_observation, "next ")
+            if not (axes.has_plain_actions and is_vector(action)):
+                played = problem.flat_action(step, action)
+            next_value = math.nan
+            if next_info and has_mask(next_info) and not terminated and step + 1 < self.horizon:
+                flat = problem.flat_state(step, next_observation, "next ")
+                problem.check_point(step, flat, 0, "next ")
+                next_value = self._value_at(self.table, step + 1, next_observation, next_info)
+            try:
+                code = self.table.update(
+                    step, state, played, reward, after, bool(terminated), next_value
+                )
+            except (TypeError, ValueError):  # not float64 vectors: convert them below
+                code = WRONG_SIZE
+            if code != FINE and code != DUE:
+                state, played = (
+                    problem.flat_state(step, observation),
+                    problem.flat_action(step, action),
+                )
+                after = problem.flat_state(step, next_observation, "next ")
+                code = self.table.update(
+                    step, state, played, reward, after, bool(terminated), next_value
+                )
+                if code == BAD_STATE:
+                    raise problem.bad_point(step, self.table.payload, state, played, after)
+            if is_clipped:
+                count_clipped(self)
+            if code == DUE:
+                self.table.split(self.table.payload)
 
     def start(self, observation: Any) -> Any:
         """Return the first action of an episode. Calls of `step_on` must follow."""
@@ -229,10 +262,7 @@ class QLearner(Agent):
         return twin
 
     def _act(self, step: int, observation: Any, info: Mapping[str, Any] | None, keeps: bool) -> Any:
-        """Return the action to play while learning, see `QLearner.act`.
-
-        If `keeps` is set, `step_on` may follow instead of `update`.
-        """
+        """Return the action to play. If `keeps`, `step_on` may follow instead of `update`."""
         if type(step) is not int or not 0 <= step < self.horizon:
             step = self.problem.check_step(step)
         if step == 0 and self._first_table is not None:
@@ -258,66 +288,11 @@ class QLearner(Agent):
                 raise self.problem.bad_point(step, table.payload, state)
         return action if axes.has_plain_actions else axes.shaped_action(action)
 
-    def _learn_step(
-        self,
-        step: int,
-        observation: Any,
-        action: Any,
-        reward: float,
-        next_observation: Any,
-        terminated: bool,
-        next_info: Mapping[str, Any] | None,
-    ) -> None:
-        """Learn from one transition, see `QLearner.update`."""
-        problem, axes = self.problem, self.axes
-        if type(step) is not int or not 0 <= step < self.horizon:
-            step = problem.check_step(step)
-        if step == 0 and self._first_table is not None:
-            problem.check_transition(step, observation, action, reward, next_observation)
-            self._restart_if_due()
-        is_clipped = False
-        if not (
-            isinstance(reward, float) and self._lowest_reward <= reward <= self._highest_reward
-        ):
-            given, reward = reward, problem.check_reward(step, reward)
-            is_clipped = bool(given != reward)
-        state, played, after = observation, action, next_observation
-        if not (axes.has_plain_states and is_vector(observation) and is_vector(next_observation)):
-            state = problem.flat_state(step, observation)
-            after = problem.flat_state(step, next_observation, "next ")
-        if not (axes.has_plain_actions and is_vector(action)):
-            played = problem.flat_action(step, action)
-        next_value = math.nan
-        if next_info and has_mask(next_info) and not terminated and step + 1 < self.horizon:
-            flat = problem.flat_state(step, next_observation, "next ")
-            problem.check_point(step, flat, 0, "next ")
-            next_value = self._value_at(self.table, step + 1, next_observation, next_info)
-        try:
-            code = self.table.update(
-                step, state, played, reward, after, bool(terminated), next_value
-            )
-        except (TypeError, ValueError):  # not float64 vectors: convert them below
-            code = WRONG_SIZE
-        if code != FINE and code != DUE:
-            state, played = problem.flat_state(step, observation), problem.flat_action(step, action)
-            after = problem.flat_state(step, next_observation, "next ")
-            code = self.table.update(
-                step, state, played, reward, after, bool(terminated), next_value
-            )
-            if code == BAD_STATE:
-                raise problem.bad_point(step, self.table.payload, state, played, after)
-        if is_clipped:
-            count_clipped(self)
-        if code == DUE:
-            self.table.split(self.table.payload)
-
     def _restart_if_due(self) -> None:
         """Reset the table if the next episode begins a phase of the doubling trick."""
         old = self.table.core
-        if (
-            self._first_table is None
-            or number_of_phase(int(old["episode"][0]) + 1) == old["phase"][0]
-        ):
+        coming = int(old["episode"][0]) + 1
+        if self._first_table is None or number_of_phase(coming) == old["phase"][0]:
             return
         fresh = self._first_table.copy()
         fresh.core["random"], fresh.core["episode"] = old["random"], old["episode"]
@@ -359,10 +334,7 @@ class QLearner(Agent):
         return actions
 
     def _prepare_episodes(self, n: int) -> int:
-        """Do the split or the restart that is due. Return how many episodes to play next.
-
-        The number is `n`, or less if the doubling trick restarts the agent earlier.
-        """
+        """Do the split or restart that is due. Return `n`, or less if a restart comes earlier."""
         if self._paused[pausing.N_STEPS]:
             row = int(self._paused[pausing.DUE_ROW])
             if self.table.is_due(row):  # false if an interrupt came right after the split
@@ -449,18 +421,9 @@ class QLearner(Agent):
         return int(self.learned.rows["n_visits"][self._row_at(step, observation, action)])
 
     def _select(
-        self,
-        table: Any,
-        step: int,
-        state: Floats,
-        ties: int,
-        rule: int,
-        allowed: Feasible | None,
+        self, table: Any, step: int, state: Floats, ties: int, rule: int, allowed: Feasible | None
     ) -> tuple[Floats, int]:
-        """Select a ball and an allowed action in one state. Return (flat action, row of the ball).
-
-        `ties` and `rule` are codes of `kernels`: how ties are broken, and where in a ball to play.
-        """
+        """Select a ball and an allowed action. Return (flat action, row of the ball)."""
         action = np.empty(self.axes.n_action)
         code, row = table.select(step, state, action, ties=ties, rule=rule, allowed=allowed)
         if code != kernels.FINE:
@@ -554,10 +517,7 @@ class QLearner(Agent):
         return {}, self.table.state()
 
     def _check_core(self, core: NDArray[Any]) -> None:
-        """Raise ValueError if the layout or a field of a stored core does not match the options.
-
-        This must be a new agent with these options.
-        """
+        """Raise ValueError if a stored core does not match the options of this new agent."""
         fresh = self.table.core.copy()
         if core.dtype != fresh.dtype or core.shape != (1,):
             raise ValueError("the ball table has another layout")
