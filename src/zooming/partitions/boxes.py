@@ -89,11 +89,7 @@ class BoxTable(Table):
     _beside: Any  # the handle of what is kept beside the balls; it must outlive `handle`
 
     def __init__(
-        self,
-        axes: Axes,
-        core: NDArray[Any],
-        rows: NDArray[Any],
-        stats: Floats | None = None,
+        self, axes: Axes, core: NDArray[Any], rows: NDArray[Any], stats: Floats | None = None
     ) -> None:
         self.axes, self.core, self.rows = axes, core, rows
         if self.has_budget:

@@ -40,16 +40,12 @@ def _kernel(name: str) -> cached_property[Callable[..., int]]:
 
 
 class Table(ABC):
-    """The balls of one agent: one record per ball in `rows`, and one record `core`.
-
-    `core` is a `kernels.CORE` record: sizes, options and random numbers. `stats` holds the numbers
-    that some bonuses keep per ball. It is empty for other bonuses.
-    """
+    """The balls of one agent: one record per ball in `rows`, and one record `core`."""
 
     axes: Axes
-    core: NDArray[Any]
+    core: NDArray[Any]  # a `kernels.CORE` record: sizes, options and random numbers
     rows: NDArray[Any]
-    stats: Floats
+    stats: Floats  # numbers that some bonuses keep per ball; empty for others
     handle: Any  # all arrays for the kernels, see `kernels.loop.crossing`
     _episodes: Any  # the `kernels.loop.episodes.Kernels` of this kind of table
     _place: NDArray[np.int64]  # see `kernels.boxes.layout.KEPT_STEP`
