@@ -319,8 +319,8 @@ class BoxTable(Table):
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         core, balls, stats = arrays["core"], arrays["balls"], arrays["stats"]
-        kinds = (balls.dtype, balls.ndim, stats.dtype, stats.ndim)
-        if kinds != (STORED_BALL, 1, np.float64, 2):
+        are_known = balls.dtype == STORED_BALL and stats.dtype == np.float64
+        if not are_known or (balls.ndim, stats.ndim) != (1, 2):
             raise ValueError("the ball table has another layout")
         # Copy into rows with the kernels' alignment and dtype, which the file may not have.
         rows = allocate(len(balls))
