@@ -224,6 +224,7 @@ def test_the_command_writes_one_page(tmp_path, capsys):
     assert "<b>demand" not in page
     assert "&lt;b&gt;demand" in page
     assert "value out of sample" in page
+    assert page.count("data:image/png;base64,") == 2
     facts = json.loads((tmp_path / "plan" / "plan.json").read_text())
     assert facts["low"] < facts["value"] < facts["high"] < facts["bound"]
     assert {file.name for file in (tmp_path / "plan").iterdir()} == {

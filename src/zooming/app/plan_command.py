@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import html
+import io
 import json
 import math
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import tyro
 
 from zooming.agents.files.container import write_atomically
@@ -16,13 +19,17 @@ from zooming.envs.compiled import find_compiled
 from zooming.envs.declared import with_records
 from zooming.errors import ConfigurationError
 from zooming.logs.noise import read_records
+from zooming.plots.look import COLORS, drawing
 from zooming.spaces.names import printable
+from zooming.validation import Floats
 
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
-    "color:#222}pre{background:#f6f6f6;padding:.8rem;overflow:auto;white-space:pre-wrap}"
+    "color:#222}table{border-collapse:collapse}td,th{padding:.2rem .8rem;text-align:left;"
+    "border-bottom:1px solid #ddd}pre{background:#f6f6f6;padding:.8rem;overflow:auto}"
+    "img{max-width:100%}.warn{color:#a33}"
 )
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def plan_records(
@@ -80,11 +87,11 @@ def plan_records(
     found.export(folder / "policy.py")
     found.show(folder / "policy.html")
     write_atomically(folder / "plan.json", json.dumps(_facts(found, against), indent=1).encode())
-    said = "" if rule is None else f"against the rule {rule.name}: {against}"
-    write_atomically(folder / "plan.html", render(found, records, said, rules).encode())
+    name = "" if rule is None else rule.name
+    write_atomically(folder / "plan.html", render(found, against, name, rules, records).encode())
     print(found)
-    if said:
-        print(said)
+    if against is not None:
+        print(f"against the rule {name}: {against}")
     print(f"{folder / 'plan.html'}: open it in a browser")
 
 
@@ -102,24 +109,83 @@ def _facts(found: Plan, against: Comparison | None) -> dict[str, Any]:
     return facts
 
 
-def render(found: Plan, source: str, against: str, n_rules: int) -> str:
+def render(found: Plan, against: Comparison | None, rule: str, n_rules: int, source: str) -> str:
     """Return the page. Every text is escaped, and the page loads nothing."""
-    rules = found.explain(0, n_rules=n_rules, episodes=0)
-    title = f"Plan for {found.env_name}"
-    changes = "\n".join(map(str, found.sensitivity()))
-    parts = {
-        f"{found.records} from {source}, hash {found.records.hash}": f"{found}\n{against}",
-        "If something else is true": changes,
-        "Rules of step 0": str(rules),
-        "More": "policy.html lets you move the state; policy.py runs without zooming.",
-    }
+    value, records = found.value, found.records
 
-    def text(value: str) -> str:
-        return "\n".join(html.escape(printable(line, 2000)) for line in value.splitlines())
+    def text(value: Any) -> str:
+        return html.escape(printable(str(value), 2000))
 
-    body = "".join(f"<h2>{text(head)}</h2><pre>{text(part)}</pre>" for head, part in parts.items())
+    rows = [
+        ("value out of sample", f"{value.mean:.5g}"),
+        ("its 95 % interval", f"{value.low:.5g} to {value.high:.5g}"),
+        ("value in sample (too good)", f"{value.in_sample:.5g}"),
+        ("with perfect information (nobody earns more)", f"{value.bound:.5g}"),
+    ]
+    if against is not None:
+        one = against.difference
+        rows += [
+            (f"the rule: {rule}", f"{against.rule:.5g}"),
+            ("plan minus rule, 95 % interval", f"{one.mean:.5g} ({one.low:.5g} to {one.high:.5g})"),
+        ]
+    table = "".join(f"<tr><td>{text(a)}</td><td>{text(b)}</td></tr>" for a, b in rows)
+    doubts = "".join(f"<li class=warn>{text(one)}</li>" for one in found.warnings)
+    explained = html.escape(str(found.explain(0, n_rules=n_rules, episodes=0)))
+    changes = "".join(f"<li>{text(one)}</li>" for one in found.sensitivity())
+    pictures = "".join(
+        f'<p><img alt="{text(name)}" src="data:image/png;base64,{_png(draw, found)}"></p>'
+        for name, draw in (("the policy", _draw_policy), ("the records", _draw_records))
+    )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{html.escape(POLICY)}">'
-        f"<title>{text(title)}</title><style>{STYLE}</style><h1>{text(title)}</h1>{body}</html>\n"
+        f"<title>Plan for {text(found.env_name)}</title><style>{STYLE}</style>"
+        f"<h1>Plan for {text(found.env_name)}</h1><p>{text(records)} from {text(source)}, hash "
+        f"{records.hash}.</p><h2>What it earns</h2><table>{table}</table><ul>{doubts}</ul>"
+        f"<h2>If something else is true</h2><ul>{changes}</ul>"
+        f"<h2>Policy and records</h2>{pictures}<h2>Rules of step 0</h2><pre>{explained}</pre>"
+        "<p>policy.html lets you move the state; policy.py runs without zooming.</p></html>\n"
     )
+
+
+def _png(draw: Any, found: Plan) -> str:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 3.2), dpi=130, layout="constrained")
+    canvas: Any = FigureCanvasAgg(figure)
+    with drawing(figure.add_subplot()) as ax:
+        draw(ax, found)
+    file = io.BytesIO()
+    canvas.print_png(file)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def _draw_policy(ax: Any, found: Plan) -> None:
+    """Draw the action over the first state axis, for up to six steps; others are in the middle."""
+    env, names = found.env, found.axes.names
+    n_state = env.state_box.shape[0]
+    low, high = env.state_box.low, env.state_box.high
+    states: Floats = np.tile((low + high) / 2, (201, 1))
+    states[:, 0] = np.linspace(low[0], high[0], 201)
+    if env.has_whole_states:
+        states = np.unique(np.rint(states), axis=0)
+    shown = np.unique(np.linspace(0, found.horizon - 1, min(found.horizon, 6)).astype(int))
+    for i, step in enumerate(shown.tolist()):
+        steps = np.full(len(states), step)
+        actions = env.actions(found.predict(env.observations(states), steps)[0])
+        ax.plot(states[:, 0], actions[:, 0], color=COLORS[i % len(COLORS)], label=f"step {step}")
+    middle = ", the other axes in the middle" if n_state > 1 else ""
+    ax.set(xlabel=f"{printable(names[0])}{middle}", ylabel=printable(names[n_state]))
+    ax.legend()
+
+
+def _draw_records(ax: Any, found: Plan) -> None:
+    """Draw mean and the middle 80 % of the noise at each step."""
+    values = found.records.cut(found.horizon)[0][:, :, 0]
+    steps = np.arange(found.horizon)
+    low, middle, high = np.nanquantile(values, [0.1, 0.5, 0.9], axis=0)
+    ax.fill_between(steps, low, high, color=COLORS[0], alpha=0.18, label="middle 80 %")
+    ax.plot(steps, middle, color=COLORS[0], label="median")
+    ax.set(xlabel="step", ylabel=printable(found.records.names[0]))
+    ax.legend()

@@ -48,7 +48,8 @@ Imports = Annotated[
 
 def report(
     folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
-    out: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[OUT]")] = None,
+    target: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[OUT]")] = None,
+    out: str | None = None,
     imports: Imports = (),
 ) -> None:
     """Write an HTML page of a study or reproduction: tables, curves and the growth of partitions.
@@ -57,11 +58,12 @@ def report(
 
     Args:
         folder: folder of a finished zooming run or zooming reproduce.
-        out: file to write. By default report.html in the folder.
+        target: file to write. By default report.html in the folder.
+        out: the same as an option.
         imports: module that registers environments of the study. No other module that the folder
             names is imported.
     """
-    path = Path(out or Path(folder) / "report.html")
+    path = Path(target or out or Path(folder) / "report.html")
     if not Path(folder).is_dir():
         raise ConfigurationError(
             f"there is no folder {folder}; zooming run ... --out {folder} makes one"
