@@ -66,7 +66,7 @@ def record(n, reward=lambda action: 1.0 - abs(action - 0.7)):
 @compiled
 def test_the_tree_learns_from_a_log_that_is_longer_than_the_pilot():
     given, agents = record(40), [zooming.Auto(oil(horizon=2), seed=0) for _ in range(2)]
-    agents[0]._learn_transitions(given)
+    agents[0].learn_transitions(given)
     update_each(agents[1], given)
     for agent in agents:
         assert agent.n_episodes == agent.planner.n_episodes == 40
@@ -78,12 +78,12 @@ def test_the_tree_learns_from_a_log_that_is_longer_than_the_pilot():
 def test_a_span_of_one_serves_until_rewards_differ_and_any_later_one_is_taken():
     env = Boxes(box((0.0, 1.0)), box((0.0, 1.0)))
     agent = zooming.Auto(env, horizon=2, seed=0)
-    agent._learn_transitions(record(20, lambda action: 3.0))
+    agent.learn_transitions(record(20, lambda action: 3.0))
     assert agent.tree.scale == 1.0
-    agent._learn_transitions(record(5, lambda action: 3.0 + 1e-12 * round(action)))
+    agent.learn_transitions(record(5, lambda action: 3.0 + 1e-12 * round(action)))
     agent._before_choice()
     assert agent.tree.scale == pytest.approx(1e-12, rel=0.01)
-    agent._learn_transitions(record(5, lambda action: 7e12 * action))
+    agent.learn_transitions(record(5, lambda action: 7e12 * action))
     agent._before_choice()
     assert agent.tree.scale > 1e12
     assert agent.tree.n_episodes == 30
@@ -163,7 +163,7 @@ def test_a_saved_auto_goes_on_with_and_without_its_environment(tmp_path, episode
 def test_a_file_of_an_auto_with_three_trees_is_refused_by_name(tmp_path):
     agent = zooming.Auto(oil(), seed=0)
     agent.learn(PILOT + 1)
-    agent._state = lambda: ({"first_cuts": [None] * 3, "tree_range": [0.0, 1.0]}, {})
+    agent.saved_state = lambda: ({"first_cuts": [None] * 3, "tree_range": [0.0, 1.0]}, {})
     agent.save(tmp_path / "old.zoom")
     with pytest.raises(zooming.CheckpointError, match=r"earlier version.*learn again"):
         zooming.load(tmp_path / "old.zoom")

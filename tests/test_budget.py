@@ -216,7 +216,7 @@ def test_categories_are_never_joined_and_masks_are_kept():
 def test_learning_from_recorded_transitions_equals_single_updates():
     replayed, updated = (zooming.AdaptiveQ(oil(), max_balls=20, seed=0) for _ in range(2))
     log = recorded(oil(), 100, horizon=5)
-    replayed._learn_transitions(log)
+    replayed.learn_transitions(log)
     update_each(updated, log)
     assert replayed.n_balls == 20
     assert replayed.table.rows.tobytes() == updated.table.rows.tobytes()

@@ -217,7 +217,7 @@ def test_a_policy_is_planned_anew_only_after_a_change():
 def test_what_is_restored_is_what_was_stored(learned):
     agent, _ = learned
     other = planner()
-    other._restore(*agent._state())
+    other.restore_state(*agent.saved_state())
     assert knowledge(other) == knowledge(agent)
     for name in agent.table.plan._fields:
         if name != "values":  # made anew with each plan
@@ -227,7 +227,7 @@ def test_what_is_restored_is_what_was_stored(learned):
         part.tolist() for part in agent.table.grid
     ]
     again = planner()
-    again._restore(*other._state())
+    again.restore_state(*other.saved_state())
     for one in (other, again):
         play(one, 3, seed=5)
     assert knowledge(other) == knowledge(again)
@@ -289,20 +289,20 @@ def without_last(name):
     ],
 )
 def test_a_stored_table_that_cannot_be_is_refused(learned, spoil, message):
-    values, arrays = learned[0]._state()
+    values, arrays = learned[0].saved_state()
     arrays = {name: array.copy() for name, array in arrays.items()}
     fresh = planner()
     before = knowledge(fresh)
     spoil(arrays)
     with pytest.raises(ValueError, match=message):
-        fresh._restore(values, arrays)
+        fresh.restore_state(values, arrays)
     assert knowledge(fresh) == before
 
 
 def test_a_stored_grid_of_too_many_cells_is_refused():
     agent = planner(box((0.0, 1.0)), box((0.0, 1.0)))
-    values, arrays = agent._state()
+    values, arrays = agent.saved_state()
     edges = np.arange(UNITS + 1)
     arrays = {**arrays, "bins": np.full(2, UNITS), "edges": np.tile(edges, (2, 1))}
     with pytest.raises(ValueError, match=r"43,046,721 cells are too many"):
-        agent._restore(values, arrays)
+        agent.restore_state(values, arrays)

@@ -110,7 +110,7 @@ def test_every_option_survives(path, options):
     agent.learn(25)
     agent.save(path)
     loaded = zooming.AdaptiveQ.load(path)
-    assert loaded._options() == agent._options()
+    assert loaded.saved_options() == agent.saved_options()
     assert repr(loaded) == repr(agent)
     assert_continues(agent, loaded, 25, path)
 
@@ -295,7 +295,7 @@ def test_what_load_could_not_rebuild_is_not_saved(path):
             return 0.1
 
     path.unlink(missing_ok=True)
-    with pytest.raises(zooming.ConfigurationError, match="does not define _state and _restore"):
+    with pytest.raises(zooming.ConfigurationError, match="define saved_state and restore_"):
         Silent(PROBLEMS["oil"](), seed=0).save(path)
     with pytest.raises(zooming.ZoomingError, match="cannot be saved"):
         zooming.AdaptiveQ(PROBLEMS["oil"](), bonus=Flat(), seed=0).save(path)

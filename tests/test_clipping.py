@@ -58,9 +58,9 @@ def test_both_drivers_learn_what_an_environment_of_clipped_rewards_teaches(kind)
     assert len({*counts}) == 1
     assert same_history(*histories)
     assert knowledge(fused)[1:] == knowledge(python)[1:]
-    assert fused._state()[1].keys() == oracle._state()[1].keys()
-    for name, array in oracle._state()[1].items():
-        assert fused._state()[1][name].tobytes() == array.tobytes(), name
+    assert fused.saved_state()[1].keys() == oracle.saved_state()[1].keys()
+    for name, array in oracle.saved_state()[1].items():
+        assert fused.saved_state()[1][name].tobytes() == array.tobytes(), name
 
 
 @EVERY_AGENT
@@ -80,8 +80,8 @@ def test_by_hand_a_clipped_reward_is_learned_as_the_nearer_end_and_counted(kind)
         near.update(k, x, x, end, x)
         assert far.n_clipped == min(k + 1, 4)
     assert near.n_clipped == 0
-    assert [array.tobytes() for array in far._state()[1].values()] == [
-        array.tobytes() for array in near._state()[1].values()
+    assert [array.tobytes() for array in far.saved_state()[1].values()] == [
+        array.tobytes() for array in near.saved_state()[1].values()
     ]
 
 

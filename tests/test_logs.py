@@ -124,7 +124,7 @@ def test_a_fault_is_named_and_refused_or_its_row_skipped(log, fault):
     good = np.setdiff1d(np.arange(len(spoiled)), skipped)
     assert said.n_learned == len(good)
     same = agent()
-    same._learn_transitions(
+    same.learn_transitions(
         Transitions(
             *(spoiled[name].to_numpy()[good].reshape(shape) for name, shape in (
                 ("step", -1), ("state_0", (-1, 1)), ("action_0", (-1, 1)), ("reward", -1),

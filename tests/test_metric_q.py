@@ -601,12 +601,12 @@ def test_both_drivers_and_files_agree(metric, options, tmp_path):
 ])  # fmt: skip
 def test_a_file_with_other_pairs_is_refused(damage, explanation):
     agent = zooming.MetricQ(stops(), metrics.Pairs(N_X, N_A, some_metric()), horizon=1, seed=0)
-    options, (_, arrays) = agent._options(), agent._state()
+    options, (_, arrays) = agent.saved_options(), agent.saved_state()
     for name, value in damage.items():
         part = {"pair_distances": arrays, "states": options["metric"], "oracle": options}[name]
         part[name] = value
     with pytest.raises(ValueError, match=explanation):
-        zooming.MetricQ._from_options(stops(), options, arrays)
+        zooming.MetricQ.from_options(stops(), options, arrays)
 
 
 @pytest.mark.plain

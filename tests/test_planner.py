@@ -592,20 +592,20 @@ def test_the_policy_has_the_step_forms_of_a_plan_that_was_played(tmp_path):
 def test_a_file_without_the_forms_that_were_played_is_loaded():
     agent = zooming.Planner(oil(), seed=0)
     agent.learn(20)
-    values, arrays = agent._state()
+    values, arrays = agent.saved_state()
     del arrays["played_apart"]
     loaded = zooming.Planner(oil(), seed=0)
-    loaded._restore(values, arrays)
+    loaded.restore_state(values, arrays)
     np.testing.assert_array_equal(loaded.table.played_apart, agent.table.apart)
 
 
 @compiled_only
 def test_a_file_of_an_earlier_planner_is_refused_by_name():
     agent = zooming.Planner(oil(), seed=0)
-    values, arrays = agent._state()
+    values, arrays = agent.saved_state()
     arrays["core"] = np.zeros(1, [*plan_layout.CORE.descr, ("usual", "f8")])
     with pytest.raises(zooming.CheckpointError, match=r"earlier version of Planner.*learn again"):
-        zooming.Planner(oil(), seed=0)._restore(values, arrays)
+        zooming.Planner(oil(), seed=0).restore_state(values, arrays)
 
 
 @compiled_only
@@ -721,7 +721,7 @@ def test_without_episodes_of_its_own_a_planner_recommends_from_all_samples():
     agent = zooming.Planner(oil(), seed=2)
     played = zooming.Planner(oil(), seed=3)
     played.learn(20)
-    agent._learn_transitions(kept_transitions(played))
+    agent.learn_transitions(kept_transitions(played))
     before = agent.value(4, [0.5])
     agent.update(4, [0.5], [0.7], 1.0, [0.5])
     assert agent.table.kept is None

@@ -162,7 +162,7 @@ def test_an_interrupt_between_play_and_learning_loses_nothing(monkeypatch):
     agent, expected = boxes(oil()), boxes(oil())
     agent.learn(40)
     victim = agent.agents[1] if agent.player is not agent.agents[1] else agent.agents[0]
-    learn, calls = victim._learn_transitions, []
+    learn, calls = victim.learn_transitions, []
 
     def interrupt(recorded, done):
         calls.append(len(recorded.steps))
@@ -171,7 +171,7 @@ def test_an_interrupt_between_play_and_learning_loses_nothing(monkeypatch):
             raise KeyboardInterrupt("at a call")
         learn(recorded, done)
 
-    monkeypatch.setattr(victim, "_learn_transitions", interrupt)
+    monkeypatch.setattr(victim, "learn_transitions", interrupt)
     with pytest.raises(KeyboardInterrupt, match="at a call"):
         agent.learn(200)
     n_done = len(agent.interrupted_history)
@@ -283,15 +283,15 @@ def test_what_one_episode_can_contain_is_accepted():
 def test_the_episodes_of_a_log_are_counted_if_an_interrupt_comes_between_two_agents(monkeypatch):
     agent, expected = boxes(oil()), boxes(oil())
     log = zooming.record(oil(), lambda step, state: [0.5], episodes=30, epsilon=0.5)
-    learn = zooming.NetQ._learn_transitions
+    learn = zooming.NetQ.learn_transitions
 
     def interrupt(*arguments):
         raise KeyboardInterrupt("between two agents")
 
-    monkeypatch.setattr(zooming.NetQ, "_learn_transitions", interrupt)
+    monkeypatch.setattr(zooming.NetQ, "learn_transitions", interrupt)
     with pytest.raises(KeyboardInterrupt, match="between two agents"):
         agent.learn_from(log)
-    monkeypatch.setattr(zooming.NetQ, "_learn_transitions", learn)
+    monkeypatch.setattr(zooming.NetQ, "learn_transitions", learn)
     assert agent.n_episodes == 30
     assert [one.n_episodes for one in agent.agents] == [30, 30, 30]
     expected.learn_from(log)
@@ -450,7 +450,7 @@ def test_a_reward_that_another_agent_refuses_is_refused_at_once(driver):
     with pytest.raises(zooming.TransitionError, match=r"reward 1000000000000\.0 is outside"):
         agent.learn(200, driver=driver)
     n_episodes = agent.n_episodes
-    agent._state()  # it can be saved
+    agent.saved_state()  # it can be saved
     with contextlib.suppress(zooming.TransitionError):
         agent.learn(1, driver=driver)
     assert agent.n_episodes > n_episodes
@@ -631,9 +631,9 @@ def test_an_agent_of_a_user_takes_part_in_the_python_driver():
 def test_a_spoiled_state_is_refused(name, spoil, sentence):
     agent = boxes(oil())
     agent.learn(20)
-    values, arrays = agent._state()
+    values, arrays = agent.saved_state()
     with pytest.raises(ValueError, match=sentence):
-        boxes(oil())._restore(values, {**arrays, name: spoil(arrays[name])})
+        boxes(oil()).restore_state(values, {**arrays, name: spoil(arrays[name])})
 
 
 def test_a_file_with_an_unknown_agent_in_a_portfolio_is_refused(tmp_path):

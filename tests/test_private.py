@@ -99,7 +99,6 @@ def foreign_reads(source):
 
 
 def test_no_private_member_of_another_module_is_read():
-    """Hooks that agents define for other modules are called by `zooming.methods.hook`."""
     found = {path: foreign_reads(path.read_text()) for path in sorted(SOURCES.rglob("*.py"))}
     assert not {path: reads for path, reads in found.items() if reads}
 

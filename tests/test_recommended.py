@@ -79,18 +79,18 @@ def test_what_is_recommended_survives_saving_and_loading(tmp_path):
 def test_a_stored_recommendation_that_cannot_be_is_refused(name, spoil, message):
     agent = zooming.Planner(oil(), seed=0)
     agent.learn(30)
-    values, arrays = agent._state()
+    values, arrays = agent.saved_state()
     with pytest.raises(ValueError, match=message):
-        zooming.Planner(oil(), seed=0)._restore(values, {**arrays, name: spoil(arrays[name])})
+        zooming.Planner(oil(), seed=0).restore_state(values, {**arrays, name: spoil(arrays[name])})
 
 
 @compiled_only
 def test_a_file_without_a_recommendation_is_loaded_and_uses_all_samples():
     agent, loaded = (zooming.Planner(oil(), seed=0) for _ in range(2))
     agent.learn(30)
-    values, arrays = agent._state()
+    values, arrays = agent.saved_state()
     old = {name: a for name, a in arrays.items() if name != "earned" and "kept" not in name}
-    loaded._restore(values, old)
+    loaded.restore_state(values, old)
     assert loaded.table.kept is None
     assert loaded.table.policy().key[0] == agent.table.n_samples
 

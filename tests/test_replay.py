@@ -56,8 +56,8 @@ if not IS_JIT_DISABLED:  # without compilation, one plan takes seconds
 def test_learning_from_a_record_equals_an_update_of_each(spaces, kind):
     given = recorded(SPACES[spaces], 60)
     one, other = (AGENTS[kind](SPACES[spaces], horizon=HORIZON, seed=1) for _ in range(2))
-    one._learn_transitions(Transitions(*(column[:100] for column in given)))
-    one._learn_transitions(Transitions(*(column[100:] for column in given)))
+    one.learn_transitions(Transitions(*(column[:100] for column in given)))
+    one.learn_transitions(Transitions(*(column[100:] for column in given)))
     update_each(other, given)
     assert one.n_episodes == 60
     assert knowledge(one) == knowledge(other)
@@ -71,7 +71,7 @@ def test_an_agent_without_a_table_is_updated_one_by_one():
             heard.append((step, *observation, *action, reward, *next_observation, terminated))
 
     given = recorded(env, 3)
-    Listener(env, horizon=HORIZON, seed=0)._learn_transitions(given)
+    Listener(env, horizon=HORIZON, seed=0).learn_transitions(given)
     assert heard == [
         (int(s), *x, *a, float(r), *y, bool(t)) for s, x, a, r, y, t in zip(*given, strict=True)
     ]
@@ -89,15 +89,15 @@ def test_a_bad_transition_is_named_and_those_before_it_are_learned():
         getattr(given, column)[1] = value
         agent, other = (zooming.AdaptiveQ(env, horizon=HORIZON, seed=0) for _ in range(2))
         with pytest.raises(zooming.TransitionError, match=sentence):
-            agent._learn_transitions(given)
+            agent.learn_transitions(given)
         update_each(other, Transitions(*(column[:1] for column in given)))
         assert knowledge(agent) == knowledge(other)
     given = recorded(env, 3)
     given.steps[5] = HORIZON
     with pytest.raises(zooming.TransitionError, match="step 4 is outside the episode"):
-        zooming.AdaptiveQ(env, horizon=HORIZON, seed=0)._learn_transitions(given)
+        zooming.AdaptiveQ(env, horizon=HORIZON, seed=0).learn_transitions(given)
     with pytest.raises(zooming.ConfigurationError, match="one row of 2 numbers each"):
-        zooming.AdaptiveQ(env, horizon=HORIZON, seed=0)._learn_transitions(
+        zooming.AdaptiveQ(env, horizon=HORIZON, seed=0).learn_transitions(
             given._replace(steps=given.steps * 0, states=given.states[:, :1])
         )
 
@@ -107,7 +107,7 @@ def test_rewards_outside_the_range_are_clipped_and_counted():
     given = recorded(env, 10)
     given.rewards[3:6] = [1.5, -0.5, 1.0]
     one, other = (zooming.AdaptiveQ(env, horizon=HORIZON, rewards="clip", seed=0) for _ in range(2))
-    for agent, learn in ((one, one._learn_transitions), (other, lambda it: update_each(other, it))):
+    for agent, learn in ((one, one.learn_transitions), (other, lambda it: update_each(other, it))):
         with pytest.warns(UserWarning, match="was clipped"):
             learn(given)
         assert agent.n_clipped == 2

@@ -114,7 +114,7 @@ def test_episodes_of_different_lengths_keep_their_own_steps():
     class ByStep(zooming.Random):
         """Plays the step: step / horizon."""
 
-        def _greedy(self, steps, states, deterministic, allowed):
+        def greedy_actions(self, steps, states, deterministic, allowed):
             return steps[:, None] / self.horizon
 
     def limited():

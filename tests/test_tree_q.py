@@ -137,7 +137,7 @@ def test_it_learns_and_splits_as_the_plain_reference(shared, weights, reward_ran
 @pytest.mark.parametrize("shared", [True, False])
 def test_selection_finds_the_largest_index_at_every_step(shared):
     agent = zooming.TreeQ(UNIT, shared=shared, horizon=HORIZON, seed=0)
-    agent._learn_transitions(smooth_record(500))
+    agent.learn_transitions(smooth_record(500))
     rng = np.random.default_rng(1)
     for step in range(HORIZON):
         balls = agent.partition(step)
@@ -183,7 +183,7 @@ def test_no_more_balls_than_asked_for_and_none_finer_than_the_stack_allows(share
     same = Transitions(
         np.zeros(n, np.int64), place, place, np.full(n, 0.5), place, np.ones(n, bool)
     )
-    deep._learn_transitions(same)
+    deep.learn_transitions(same)
     assert deep.partition(0).depth.max() == (10 if kernels.IS_JIT_DISABLED else 18)
     assert deep.table.fault() is None
 
@@ -202,12 +202,12 @@ def test_a_file_continues_exactly_and_a_damaged_one_is_refused(tmp_path, shared)
     assert knowledge(agent) == knowledge(again)
 
     def damage(change, sentence):
-        values, arrays = agent._state()
+        values, arrays = agent.saved_state()
         arrays = {name: array.copy() for name, array in arrays.items()}
         change(arrays)
         fresh = zooming.TreeQ(env, shared=shared, slope=0.3, split="longest", max_balls=500, seed=2)
         with pytest.raises(ValueError, match=sentence):
-            fresh._restore(values, arrays)
+            fresh.restore_state(values, arrays)
 
     def set_stat(row, column, value):
         return lambda arrays: arrays["stats"].__setitem__((row, column), value)

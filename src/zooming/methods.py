@@ -48,19 +48,6 @@ AGENTS = {
     "Median": "zooming.agents.heuristics",
 }
 
-# Methods that a class of agents defines with an underscore, for other modules of the library.
-HOOKS = (
-    "state", "restore", "options", "fixed_options", "known_options", "from_options",
-    "learn_transitions", "take_n_episodes", "greedy", "without_bound", "against_bound",
-)  # fmt: skip
-
-
-def hook(owner: Any, name: str) -> Any:
-    """Return a hook of an agent, or of its class: `_state` for the name "state"."""
-    if name not in HOOKS:
-        raise AttributeError(f"{name!r} is not a hook of agents; see zooming.methods.HOOKS")
-    return getattr(owner, f"_{name}")
-
 
 class UpperMethod:
     """A method that an upper room defines: a function whose first argument is the instance."""

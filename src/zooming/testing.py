@@ -23,7 +23,6 @@ from zooming.agents.training.drivers import Compiled
 from zooming.agents.training.many import accepts, build_agent
 from zooming.envs.compiled import find_compiled
 from zooming.errors import BrokenPromise, ConfigurationError
-from zooming.methods import hook
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import feasible, has_mask
 
@@ -207,7 +206,7 @@ def knowledge(agent: Any) -> Any:
     For an agent without a saved state, return the counters alone.
     """
     try:
-        values, arrays = hook(agent, "state")()
+        values, arrays = agent.saved_state()
     except (NotImplementedError, AttributeError):
         values, arrays = {}, {}
     stored = [

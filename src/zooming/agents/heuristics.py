@@ -80,7 +80,7 @@ class Heuristic(Agent):
     def n_episodes(self) -> int:
         return int(self._count[1])
 
-    def _take_n_episodes(self, n: int) -> None:
+    def set_n_episodes(self, n: int) -> None:
         self._count[1] = n
 
     def play(self, env: Any, crossing: Crossing, log: RunArrays, end: int) -> int:
@@ -96,7 +96,7 @@ class Heuristic(Agent):
             np.zeros(pausing.STATE + axes.n_state), self.run.clipping,
         )  # fmt: skip
 
-    def _greedy(
+    def greedy_actions(
         self,
         steps: NDArray[np.int64],
         states: Floats,
@@ -119,10 +119,10 @@ class Heuristic(Agent):
     def _make_room(self, n_steps: int) -> None:
         """Reserve memory for the requests of `n_steps` steps. Only `Median` needs it."""
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, {}
 
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         pass
 
     def __repr__(self) -> str:
@@ -154,7 +154,7 @@ class Random(Heuristic):
     def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
         return self._draw(self._generator, allowed)
 
-    def _greedy(
+    def greedy_actions(
         self,
         steps: NDArray[np.int64],
         states: Floats,
@@ -186,10 +186,10 @@ class Random(Heuristic):
         nearest = allowed.between(axes.from_unit_cube(flat, axes.n_state))
         return axes.to_unit_cube(nearest, axes.n_state)
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {"generator": self._generator.bit_generator.state}, {}
 
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._generator.bit_generator.state = values["generator"]
 
 
@@ -296,10 +296,10 @@ class Median(_Mover):
             grown[: self._count[0]] = self._requests[: self._count[0]]
             self._requests = grown
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, {"requests": self._requests[: self._count[0]].copy()}
 
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         requests = arrays["requests"]
         in_space = (requests >= self.axes.low.min()) & (requests <= self.axes.high.max())
         if (

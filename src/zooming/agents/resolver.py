@@ -280,7 +280,7 @@ class Resolver(Agent):
             seen[: len(self._seen)], hidden[: len(self._seen)] = self._seen, self._hidden
             self._seen, self._hidden = seen, hidden
 
-    def _take_n_episodes(self, n: int) -> None:
+    def set_n_episodes(self, n: int) -> None:
         if n != self._n_episodes:
             raise ValueError(f"the file states {n} episodes, but holds noise of {self._n_episodes}")
 
@@ -394,7 +394,7 @@ class Resolver(Agent):
 
     # --- the policy -------------------------------------------------------------------------------
 
-    def _greedy(
+    def greedy_actions(
         self,
         steps: NDArray[np.int64],
         states: Floats,
@@ -491,7 +491,7 @@ class Resolver(Agent):
         """Return the options without functions: a file that named them would have to run them."""
         return {**options, "model": None, "outcome": None, "censored": None}
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         n = self._n_episodes
         values = {
             "first": self._first, "due": self._due, "n_plans": self._n_plans,
@@ -506,7 +506,7 @@ class Resolver(Agent):
             arrays |= {f"bold_{name}": array for name, array in self.bold.state().items()}
         return values, arrays
 
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         seen, hidden = arrays["seen"], arrays["hidden"]
         n_noise = check_int(values["n_noise"], "n_noise", 1, 1000)
         if self.model is not None and n_noise != self.model.n_noise:

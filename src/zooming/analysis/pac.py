@@ -22,7 +22,6 @@ from zooming.bonuses import Theory
 from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FIXED
 from zooming.errors import ConfigurationError
-from zooming.methods import hook
 from zooming.spaces.flatten import INTERVAL
 from zooming.validation import check_float, check_int
 
@@ -141,7 +140,7 @@ def _has_one_start(agent: QLearner) -> bool:
 
 def episodes_needed(agent: QLearner, epsilon: float, delta: float) -> float:
     """Return the number of episodes that the theory requires for one draw, or infinity."""
-    if hook(agent, "without_bound")() is not None:
+    if agent.why_no_bound() is not None:
         return math.inf
     span, n_atoms = agent.reward_range[1] - agent.reward_range[0], math.prod(agent.axes.n_values)
     wanted, has_starts = (agent.horizon, epsilon / span, delta), not _has_one_start(agent)
@@ -156,9 +155,9 @@ def find_obstacles(agent: QLearner, episodes: int, epsilon: float, delta: float)
     span, bonus = agent.reward_range[1] - agent.reward_range[0], agent.bonus
     share = delta * epsilon / (2 * agent.horizon * span)
     right = f"Theory(episodes={episodes}, delta={share:.3g}, lipschitz={_lipschitz(agent):g})"
-    if (why := hook(agent, "without_bound")()) is not None:
+    if (why := agent.why_no_bound()) is not None:
         return [why]
-    found = [] if (against := hook(agent, "against_bound")()) is None else [against]
+    found = [] if (against := agent.against_bound()) is None else [against]
     if agent.n_episodes or agent.table.rows["n_visits"][: agent.table.rows_in_use].any():
         found.append("the agent had learned before, and the bound is for a run from the start")
     if not isinstance(bonus, Theory):
@@ -265,7 +264,7 @@ def learn_pac(
     needed = episodes_needed(agent, epsilon, delta)
     if episodes is None:
         budget = f"Give a budget, learn_pac({epsilon}, {delta}, episodes=...): the policy is drawn"
-        if (why := hook(agent, "without_bound")()) is not None:
+        if (why := agent.why_no_bound()) is not None:
             raise ConfigurationError(
                 f"the theory names no number of episodes for {type(agent).__name__}: {why}. "
                 f"{budget} and measured all the same"

@@ -90,7 +90,7 @@ def policy_regions(step: int, agent: Any) -> Regions:
         first = np.where(np.isfinite(start), start, points.min(axis=0))
         last = np.where(np.isfinite(end), end, points.max(axis=0))
     points[:, whole] = np.rint(points[:, whole])
-    return Regions(low, high, points, greedy_actions(agent, step, points), first, last, is_exact)
+    return Regions(low, high, points, policy_actions(agent, step, points), first, last, is_exact)
 
 
 def has_boxes(agent: Any) -> bool:
@@ -293,7 +293,7 @@ def divide(low: Floats, high: Floats) -> Floats:
     return np.array(done)
 
 
-def greedy_actions(agent: Any, step: int, states: Floats) -> Floats:
+def policy_actions(agent: Any, step: int, states: Floats) -> Floats:
     """Return the action of the policy in each state, in the environment's units."""
     axes = agent.axes
     found = agent.predict(axes.states.shaped(states), state=np.full(len(states), step))[0]

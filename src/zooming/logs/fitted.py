@@ -18,7 +18,6 @@ from zooming.agents.base.agent import Agent
 from zooming.agents.base.problem import LearningProblem
 from zooming.agents.base.rules import as_function, check_action
 from zooming.kernels.boxes.layout import LOW, WIDTH
-from zooming.methods import hook
 from zooming.spaces.flatten import CATEGORICAL, ORDERED
 from zooming.validation import Floats
 
@@ -215,7 +214,7 @@ class FittedModel:
             flat = axes.to_unit_cube(found.copy(), 0)
             flat = np.clip(flat, axes.table[:n_state, LOW], axes.ends[:n_state])
             steps = np.full(len(flat), step)
-            played = hook(self.policy, "greedy")(steps, flat, True, [None] * len(flat))
+            played = self.policy.greedy_actions(steps, flat, True, [None] * len(flat))
             actions = axes.from_unit_cube(np.asarray(played, np.float64), n_state)
         else:
             actions = np.array([self._action(step, state) for state in found])

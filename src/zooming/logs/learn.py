@@ -17,7 +17,6 @@ from zooming.agents.training.replay import Transitions
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels.boxes.layout import BOUND_TOLERANCE, LOW
 from zooming.logs.reading import Rows, Source, open_log
-from zooming.methods import hook
 from zooming.spaces.flatten import INTERVAL
 from zooming.validation import Floats, check_choice, count_noun
 
@@ -145,9 +144,9 @@ def learn_from(
     before = agent.n_episodes
     for found in kept:
         with agent.run.lock:
-            hook(agent, "learn_transitions")(found)
+            agent.learn_transitions(found)
     if type(agent).n_episodes is Agent.n_episodes:  # an agent that does not count
-        hook(agent, "take_n_episodes")(before + checker.n_episodes)
+        agent.set_n_episodes(before + checker.n_episodes)
     return Learned(checker.n_rows, checker.n_kept, checker.n_episodes, checker.faults)
 
 

@@ -271,7 +271,7 @@ class Auto(Portfolio):
         self._catch_up(self.planner)
         kept = kept_transitions(self.planner)
         if kept is not None:
-            tree._learn_transitions(kept)
+            tree.learn_transitions(kept)
 
     def update(self, step: int, *transition: Any, **options: Any) -> None:
         if step == 0 and self.tree is None and not self.counts[IS_OPEN]:
@@ -280,17 +280,17 @@ class Auto(Portfolio):
                 self._before_choice()
         super().update(step, *transition, **options)
 
-    def _learn_transitions(
+    def learn_transitions(
         self, recorded: Transitions, done: NDArray[np.int64] | None = None
     ) -> None:
         starts = np.flatnonzero(np.asarray(recorded.steps) == 0)
         n_pilot = max(0, PILOT - self._n_since)
         if self.tree is None and len(starts) > n_pilot:  # the tree begins within the record
             first = int(starts[n_pilot])
-            super()._learn_transitions(recorded.part(0, first))
+            super().learn_transitions(recorded.part(0, first))
             self._before_choice()
             recorded = recorded.part(first, len(recorded.steps))
-        super()._learn_transitions(recorded)
+        super().learn_transitions(recorded)
 
     @staticmethod
     def _name_as_part(agent: Agent) -> None:
@@ -349,7 +349,7 @@ class Auto(Portfolio):
 
     # --- files ------------------------------------------------------------------------------------
 
-    def _known_options(self) -> dict[str, Any]:
+    def option_values(self) -> dict[str, Any]:
         known = None if self._known_range is None else list(self._known_range)
         options = {**self.problem.options, "reward_range": known, "seed": self.seed}
         del options["rewards"]
@@ -360,7 +360,7 @@ class Auto(Portfolio):
         """Return the keyword arguments that rebuild this agent, see `Agent.get_params`."""
         return options_of(self)
 
-    def _options(self) -> dict[str, Any]:
+    def saved_options(self) -> dict[str, Any]:
         if self._form is not None:
             raise ConfigurationError(
                 "Auto with rule= cannot be saved, because a rule is a function of yours; save "
@@ -368,22 +368,22 @@ class Auto(Portfolio):
             )
         return self.get_params()
 
-    def _fixed_options(self) -> dict[str, Any]:
+    def fixed_options(self) -> dict[str, Any]:
         return fixed_options_of(self)
 
     @classmethod
-    def _from_options(
+    def from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Any:
         return build_agent(cls, env, options)
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        values, arrays = super()._state()
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        values, arrays = super().saved_state()
         own = {"has_tree": self.tree is not None, "changes": self.changes}
         own["n_doubted"] = self._n_doubted
         return {**values, **own}, {**arrays, "returns": self._returns}
 
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         if "first_cuts" in values:
             raise CheckpointError(
                 "the file is of an earlier version of Auto, which had three trees; learn again, "
@@ -397,6 +397,6 @@ class Auto(Portfolio):
             raise ValueError("the returns are not a list of finite numbers")
         if len(returns) > START + KEPT or changes != sorted(changes):
             raise ValueError("the returns are too many, or the changes are not in order")
-        super()._restore(values, arrays)
+        super().restore_state(values, arrays)
         self.changes, self._returns = changes, returns.copy()
         self._n_doubted = check_int(values["n_doubted"], "n_doubted", -1)

@@ -103,7 +103,7 @@ def nested_options(agents: Sequence[Agent]) -> list[dict[str, Any]]:
     """
     for agent in agents:
         checkpoints.check_class(agent)
-    return [{"agent": type(agent).__name__, "options": agent._options()} for agent in agents]
+    return [{"agent": type(agent).__name__, "options": agent.saved_options()} for agent in agents]
 
 
 def build_arms(env: Any, described: list[dict[str, Any]], arrays: Arrays) -> list[Agent]:
@@ -116,7 +116,7 @@ def build_arms(env: Any, described: list[dict[str, Any]], arrays: Arrays) -> lis
                 f"the file has an agent of the class {short_repr(one['agent'])} in a portfolio; "
                 f"only zooming's own can be loaded there: {', '.join(registry.HOMES)}"
             )
-        agents.append(kind._from_options(env, one["options"], arrays_of(k, arrays)))
+        agents.append(kind.from_options(env, one["options"], arrays_of(k, arrays)))
     return agents
 
 
@@ -124,7 +124,7 @@ def nested_state(agents: Sequence[Agent]) -> tuple[list[dict[str, Any]], Arrays]
     """Return what the agents have learned: JSON values, and arrays named `number/name`."""
     values, arrays = [], {}
     for k, agent in enumerate(agents):
-        own, found = agent._state()
+        own, found = agent.saved_state()
         values.append({"values": own, "n_episodes": agent.n_episodes, "n_clipped": agent.n_clipped})
         arrays.update({f"{k}/{name}": array for name, array in found.items()})
     return values, arrays
@@ -133,8 +133,8 @@ def nested_state(agents: Sequence[Agent]) -> tuple[list[dict[str, Any]], Arrays]
 def restore_arms(agents: Sequence[Agent], values: list[dict[str, Any]], arrays: Arrays) -> None:
     """Restore the agents from `nested_state`. Raise ValueError or KeyError if it is invalid."""
     for k, (agent, one) in enumerate(zip(agents, values, strict=True)):
-        agent._restore(one["values"], arrays_of(k, arrays))
-        agent._take_n_episodes(check_int(one["n_episodes"], "n_episodes", 0))
+        agent.restore_state(one["values"], arrays_of(k, arrays))
+        agent.set_n_episodes(check_int(one["n_episodes"], "n_episodes", 0))
         agent.run.clipping[1] = n_clipped = check_int(one["n_clipped"], "n_clipped", 0)
         agent.run.has_warned_of_clipping = n_clipped > 0
 
@@ -183,7 +183,7 @@ class Learner:
         first, n_done = self.position
         n_rows = recorder.n_rows
         if first < n_rows:
-            self.agent._learn_transitions(recorder.transitions(first), n_done)
+            self.agent.learn_transitions(recorder.transitions(first), n_done)
             self.skip(n_rows)
 
 
@@ -520,7 +520,7 @@ class Portfolio(Delegate):
         # One call, so that an interrupt changes all of them or none.
         vars(self).update(counts=counts, _total=total, _update=None)
 
-    def _learn_transitions(
+    def learn_transitions(
         self, recorded: Transitions, done: NDArray[np.int64] | None = None
     ) -> None:
         starts = np.flatnonzero(np.asarray(recorded.steps) == 0)
@@ -660,7 +660,7 @@ class Portfolio(Delegate):
         n = int(now["counts"][N_EPISODES]) + (0 if played is None else played.n_uncounted)
         return n + (update is not None and update.transition[0] == 0)
 
-    def _take_n_episodes(self, n: int) -> None:
+    def set_n_episodes(self, n: int) -> None:
         if n != self.n_episodes:
             raise ValueError(f"{n} episodes were saved, but the portfolio has {self.n_episodes}")
 
@@ -786,7 +786,7 @@ class Portfolio(Delegate):
         fresh = [type(agent)(agent.env, **agent.get_params()) for agent in self._parts]
         return {"agents": fresh, "seed": self.seed}
 
-    def _options(self) -> dict[str, Any]:
+    def saved_options(self) -> dict[str, Any]:
         options = {"agents": nested_options(self._parts), "seed": self.seed}
         if "agents" not in accepted_options(type(self), options):
             raise ConfigurationError(
@@ -795,16 +795,16 @@ class Portfolio(Delegate):
             )
         return options
 
-    def _fixed_options(self) -> dict[str, Any]:
+    def fixed_options(self) -> dict[str, Any]:
         return {}  # its agents have all others
 
     @classmethod
-    def _from_options(
+    def from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Any:
         return cls(**{**options, "agents": build_arms(env, options["agents"], arrays)})
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._settle()
         values, arrays = nested_state(self._parts)
         own = {
@@ -813,7 +813,7 @@ class Portfolio(Delegate):
         }  # fmt: skip
         return {"agents": values}, {**arrays, **own}
 
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         counts, total = arrays["counts"], arrays["total"]
         check_counts(counts, total, len(self._parts))
         if "numbers" in arrays:

@@ -159,7 +159,7 @@ class RuleLearner(Delegate):
     def n_episodes(self) -> int:
         return self._n
 
-    def _take_n_episodes(self, n: int) -> None:
+    def set_n_episodes(self, n: int) -> None:
         self._n = n
 
     def _played(self, place: Floats, step: int, observation: Any, allowed: Feasible | None) -> Any:
@@ -169,7 +169,7 @@ class RuleLearner(Delegate):
         )
         return self.axes.shaped_action(self._nearest(flat, allowed))
 
-    def _greedy(
+    def greedy_actions(
         self,
         steps: NDArray[np.int64],
         states: Floats,

@@ -155,9 +155,9 @@ class Agent(ABC):
 
     To write an agent of your own, define `act`, `update` and `greedy`. `learn`, `predict` and the
     callbacks then work. `checked_state` and `checked_transition` validate inputs, and
-    `zooming.check_agent` tests the result. To be saved it also needs `_state` and `_restore`. An
-    agent with a table of balls is a `zooming.agents.tables.q_learner.QLearner`, which has all of
-    these.
+    `zooming.check_agent` tests the result. To be saved it also needs `saved_state` and
+    `restore_state`. An agent with a table of balls is a
+    `zooming.agents.tables.q_learner.QLearner`, which has all of these.
 
     Parameters
     ----------
@@ -457,7 +457,7 @@ class Agent(ABC):
             value of the next observation.
         """
 
-    def _learn_transitions(
+    def learn_transitions(
         self, recorded: Transitions, done: NDArray[np.int64] | None = None
     ) -> None:
         """Learn from recorded transitions, as if `update` were called for each in order.
@@ -474,7 +474,7 @@ class Agent(ABC):
         """
         return self._n_episodes
 
-    def _take_n_episodes(self, n: int) -> None:
+    def set_n_episodes(self, n: int) -> None:
         """Set the number of episodes. Agents that count their episodes themselves ignore it."""
         self._n_episodes = n
 
@@ -509,7 +509,7 @@ class Agent(ABC):
         n_before = self.n_episodes
         self.update(*transition, **masks)
         if transition[0] == 0 and self.n_episodes == n_before:
-            self._take_n_episodes(n_before + 1)
+            self.set_n_episodes(n_before + 1)
 
     def end_play(self, play: Play, total: float) -> None:
         """Count the return of an episode that has ended."""
@@ -522,7 +522,7 @@ class Agent(ABC):
         allowed: Sequence[Feasible | None],
     ) -> Floats:
         """Return one flat action to learn from per (step, state). Nothing changes."""
-        return self._greedy(steps, states, False, allowed)
+        return self.greedy_actions(steps, states, False, allowed)
 
     def drop_paused(self) -> None:
         """Drop an episode that was paused to cover a ball of a metric."""
@@ -576,15 +576,15 @@ class Agent(ABC):
         """
         return options_of(self)
 
-    def _options(self) -> dict[str, Any]:
+    def saved_options(self) -> dict[str, Any]:
         """Return the keyword arguments that rebuild this agent, as JSON values."""
         return self._to_json(self.get_params())
 
-    def _fixed_options(self) -> dict[str, Any]:
+    def fixed_options(self) -> dict[str, Any]:
         """Return the options that the class of this agent sets itself, as JSON values."""
         return self._to_json(fixed_options_of(self))
 
-    def _known_options(self) -> dict[str, Any]:
+    def option_values(self) -> dict[str, Any]:
         """Return the options of zooming's own classes that this agent has."""
         return {**self.problem.options, "seed": self.seed}
 
@@ -592,18 +592,18 @@ class Agent(ABC):
         """Return some options of this agent as JSON values."""
         return options
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return what was learned as JSON values and arrays."""
         raise NotImplementedError
 
-    _state.is_missing = True  # type: ignore[attr-defined]  # a class that defines it can be saved
+    saved_state.is_missing = True  # type: ignore[attr-defined]  # a class that defines it can be saved
 
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Restore what `_state` returned; raise ValueError or KeyError if it is invalid."""
+    def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Restore what `saved_state` returned; raise ValueError or KeyError if it is invalid."""
         raise NotImplementedError
 
     @classmethod
-    def _from_options(
+    def from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Self:
         """Return a new agent with those of the options that its constructor accepts."""
@@ -670,7 +670,7 @@ class Agent(ABC):
         allowed = [
             self._feasible(step, one) for step, one in zip(steps.tolist(), infos, strict=True)
         ]
-        actions = self._greedy(steps, states, deterministic, allowed)
+        actions = self.greedy_actions(steps, states, deterministic, allowed)
         return self.axes.shaped_action(actions if is_batch else actions[0]), steps + 1
 
     def policy(self) -> Policy:
@@ -732,16 +732,16 @@ class Agent(ABC):
         `state` is a vector from `checked_state`. The action has the form that `checked_transition`
         returns, between `axes.action_ends`.
         """
-        if type(self)._greedy is Agent._greedy:
+        if type(self).greedy_actions is Agent.greedy_actions:
             raise NotImplementedError(
                 f"{type(self).__name__} does not say what its policy plays: define greedy(self, "
                 "step, state)"
             )
-        return self._greedy(
+        return self.greedy_actions(
             np.array([self.problem.check_step(step)]), state.reshape(1, -1), True, [None]
         )[0]
 
-    def _greedy(
+    def greedy_actions(
         self,
         steps: NDArray[np.int64],
         states: Floats,
@@ -954,14 +954,14 @@ class Delegate(Agent):
         """Whether the recommended policy's action varies within a ball."""
         return self.recommended.interpolates
 
-    def _greedy(
+    def greedy_actions(
         self,
         steps: NDArray[np.int64],
         states: Floats,
         deterministic: bool,
         allowed: Sequence[Feasible | None],
     ) -> Floats:
-        return self.recommended._greedy(steps, states, deterministic, allowed)
+        return self.recommended.greedy_actions(steps, states, deterministic, allowed)
 
     def value(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> float:
         return self.recommended.value(step, observation, info=info)

@@ -25,7 +25,6 @@ from zooming.agents.files.env import (
 from zooming.agents.files.options import check_accepted
 from zooming.agents.warm_start import Guide
 from zooming.errors import CheckpointError, ConfigurationError
-from zooming.methods import hook
 from zooming.validation import check_int, count_own_frames, short_repr
 from zooming.version import __version__
 
@@ -37,11 +36,12 @@ Kind = TypeVar("Kind", bound="Agent")
 
 def check_class(agent: Agent) -> None:
     """Raise ConfigurationError with the reason if the class of an agent cannot be saved."""
-    if getattr(hook(agent, "state"), "is_missing", False):
+    if getattr(agent.saved_state, "is_missing", False):
         raise ConfigurationError(
-            f"{type(agent).__name__} cannot be saved: it does not define _state and _restore"
+            f"{type(agent).__name__} cannot be saved: it does not define saved_state and "
+            "restore_state"
         )
-    hook(agent, "options")()
+    agent.saved_options()
 
 
 def save(agent: Agent, path: str | os.PathLike[str]) -> None:
@@ -53,8 +53,8 @@ def to_bytes(agent: Agent) -> bytes:
     check_class(agent)
     if agent.run.env_generator is not None:
         generator_at(agent.run.env_generator)
-    values, arrays = hook(agent, "state")()
-    fixed = {} if registry.is_own(type(agent)) else hook(agent, "fixed_options")()
+    values, arrays = agent.saved_state()
+    fixed = {} if registry.is_own(type(agent)) else agent.fixed_options()
     env = agent.run.stored_env
     if agent.env is not None:
         env = {
@@ -66,7 +66,7 @@ def to_bytes(agent: Agent) -> bytes:
     header = {
         "zooming": __version__,
         "agent": type(agent).__name__,
-        "options": hook(agent, "options")(),
+        "options": agent.saved_options(),
         **({"fixed_options": fixed} if fixed else {}),
         "values": values,
         "guide": None if agent.guide is None else agent.guide.state(),
@@ -205,11 +205,11 @@ def _build_agent(
     )
     own = env if env is not None else make_env(header["env"]["make"])
     if own is not None:
-        compare_env(path, hook(kind, "from_options")(stored, options, arrays), own)
-    agent: Agent = hook(kind, "from_options")(own if own is not None else stored, options, arrays)
+        compare_env(path, kind.from_options(stored, options, arrays), own)
+    agent: Agent = kind.from_options(own if own is not None else stored, options, arrays)
     agent.seed = seed_of(fixed.get("seed", agent.seed))
-    hook(agent, "restore")(header["values"], arrays)
-    hook(agent, "take_n_episodes")(check_int(header["n_episodes"], "n_episodes", 0))
+    agent.restore_state(header["values"], arrays)
+    agent.set_n_episodes(check_int(header["n_episodes"], "n_episodes", 0))
     agent.run.clipping[1] = n_clipped = int(header.get("n_clipped", 0))  # not in older files
     if n_clipped < 0 or (n_clipped and agent.rewards != "clip"):
         raise ValueError(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from zooming.bonuses import KINDS, Bonus
 from zooming.errors import ConfigurationError
-from zooming.methods import hook
 from zooming.validation import short_repr
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def options_of(agent: Agent) -> dict[str, Any]:
 
     The value of a subclass's argument is read from the attribute of the same name.
     """
-    options = accepted_options(type(agent), hook(agent, "known_options")())
+    options = accepted_options(type(agent), agent.option_values())
     for name, parameter in list(_parameters(type(agent)).items())[1:]:  # without env
         if name in options or parameter.kind is parameter.VAR_KEYWORD:
             continue
@@ -41,7 +40,7 @@ def fixed_options_of(agent: Agent) -> dict[str, Any]:
 
     The constructor does not accept them. A file states them for the checks before an agent is made.
     """
-    known = hook(agent, "known_options")()
+    known = agent.option_values()
     accepted = accepted_options(type(agent), known)
     return {name: value for name, value in known.items() if name not in accepted}
 

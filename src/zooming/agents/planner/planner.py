@@ -245,7 +245,7 @@ class Planner(Agent):
             raise self.problem.bad_point(int(steps[k]), int(i), states[k])
         return actions
 
-    def _learn_transitions(
+    def learn_transitions(
         self, recorded: Transitions, done: NDArray[np.int64] | None = None
     ) -> None:
         if getattr(self.update, "__func__", None) is Planner.update:
@@ -266,7 +266,7 @@ class Planner(Agent):
     def n_episodes(self) -> int:
         return int(self.table.core["n_episodes"][0])
 
-    def _take_n_episodes(self, n: int) -> None:
+    def set_n_episodes(self, n: int) -> None:
         if n != self.n_episodes:
             raise ValueError(
                 f"the file states {n} episodes, but its samples are from {self.n_episodes}"
@@ -305,7 +305,7 @@ class Planner(Agent):
 
     # --- the learned policy -----------------------------------------------------------------------
 
-    def _greedy(
+    def greedy_actions(
         self,
         steps: NDArray[np.int64],
         states: Floats,
@@ -496,10 +496,10 @@ class Planner(Agent):
 
     # --- files ------------------------------------------------------------------------------------
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, self.table.state()
 
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         core, fresh = arrays["core"], self.table.core
         if "usual" in (core.dtype.names or ()):
             raise CheckpointError(

@@ -130,10 +130,10 @@ class AdaptiveQ(QLearner):
         """
         return cls(env, bonus=bonus, cap="horizon", ties="random", action="uniform", **options)
 
-    def _without_bound(self) -> str | None:
+    def why_no_bound(self) -> str | None:
         return None
 
-    def _against_bound(self) -> str | None:
+    def against_bound(self) -> str | None:
         if self.max_balls is not None:
             return f"with max_balls={self.max_balls:,}, balls are removed that the bound relies on"
         if not self.table.core["cubes"][0] and self.axes.n_wide:

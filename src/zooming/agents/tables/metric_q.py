@@ -143,7 +143,7 @@ class MetricQ(QLearner):
     def _status(self) -> dict[str, Any]:
         return {"metric": repr(self.metric), **super()._status()}
 
-    def _without_bound(self) -> str | None:
+    def why_no_bound(self) -> str | None:
         return (
             "no bound with constants is known for balls of a general metric; it would need the "
             "packing numbers of this metric (theory.metric_regret_bound) and a union bound over "
@@ -152,18 +152,18 @@ class MetricQ(QLearner):
 
     # --- files ------------------------------------------------------------------------------------
 
-    def _options(self) -> dict[str, Any]:
+    def saved_options(self) -> dict[str, Any]:
         if not isinstance(self.oracle, Greedy | Packing):
             raise ConfigurationError(
                 "an oracle of your own cannot be saved: a file that named it would have to run "
                 "its code"
             )
-        return super()._options()
+        return super().saved_options()
 
-    def _known_options(self) -> dict[str, Any]:
+    def option_values(self) -> dict[str, Any]:
         oracle = None if self.lazy else self.oracle
         own = {"metric": self.metric, "oracle": oracle, "lazy": self.lazy}
-        return {**super()._known_options(), **own}
+        return {**super().option_values(), **own}
 
     def _to_json(self, options: dict[str, Any]) -> dict[str, Any]:
         oracle = 1 if isinstance(self.oracle, Greedy) else "packing"
@@ -171,7 +171,7 @@ class MetricQ(QLearner):
         return {name: own.get(name, one) for name, one in super()._to_json(options).items()}
 
     @classmethod
-    def _from_options(
+    def from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Any:
         if options["horizon"] > len(arrays["balls"]):
@@ -204,9 +204,9 @@ class MetricQ(QLearner):
         given = {**options, "bonus": bonus_from_json(options["bonus"]), "oracle": oracle}
         return build_agent(cls, env, {**given, "metric": metric})
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the arrays to save. Domains are computed from the balls by `_restore`."""
-        _, arrays = super()._state()
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the arrays to save. Domains are computed from the balls by `restore_state`."""
+        _, arrays = super().saved_state()
         if isinstance(self.metric, Pairs):
             return {}, {**arrays, "pair_distances": self.metric.distances}
         for name in SIDES:

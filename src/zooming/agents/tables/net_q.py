@@ -173,7 +173,7 @@ class NetQ(QLearner):
         return cls(env, bonus=bonus, cap="horizon", points="multiples", **options)
 
     @classmethod
-    def _from_options(
+    def from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Any:
         given = {key: options[key] for key in ("bounds", "ordered", "squash", "weights")}
@@ -187,7 +187,7 @@ class NetQ(QLearner):
             raise ValueError(
                 f"{len(arrays['balls'])} rows are too few for the spacing {options['spacing']}"
             )
-        return super()._from_options(env, options, arrays)
+        return super().from_options(env, options, arrays)
 
     def get_params(self) -> dict[str, Any]:
         """Return the keyword arguments that rebuild this agent, with the spacing for `episodes`."""
@@ -195,5 +195,5 @@ class NetQ(QLearner):
         params.pop("episodes", None)
         return params
 
-    def _known_options(self) -> dict[str, Any]:
-        return {**super()._known_options(), "spacing": self.spacing, "points": self.points}
+    def option_values(self) -> dict[str, Any]:
+        return {**super().option_values(), "spacing": self.spacing, "points": self.points}

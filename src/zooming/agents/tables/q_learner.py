@@ -317,7 +317,7 @@ class QLearner(Agent):
         )
         if code != FINE:
             raise self.problem.bad_point(step, i, state)
-        best = self._greedy(np.array([step]), state.reshape(1, -1), True, [allowed])[0]
+        best = self.greedy_actions(np.array([step]), state.reshape(1, -1), True, [allowed])[0]
         play.explored = not np.array_equal(best, action)
         return self.axes.shaped_action(action)
 
@@ -360,7 +360,7 @@ class QLearner(Agent):
         )  # fmt: skip
         return code
 
-    def _learn_transitions(
+    def learn_transitions(
         self, recorded: Transitions, done: NDArray[np.int64] | None = None
     ) -> None:
         is_own = getattr(self.update, "__func__", None) is QLearner.update
@@ -376,7 +376,7 @@ class QLearner(Agent):
         # The update rule counts in the table, so both agree after any interrupt.
         return int(self.table.core["episode"][0]) - bool(self._paused[pausing.N_STEPS])
 
-    def _take_n_episodes(self, n: int) -> None:
+    def set_n_episodes(self, n: int) -> None:
         if not 0 <= n <= self.n_episodes:  # older files hold the episodes that learn() finished
             raise ValueError(f"{n} episodes, but the table has seen {self.n_episodes}")
 
@@ -386,7 +386,7 @@ class QLearner(Agent):
 
     # --- the learned policy -----------------------------------------------------------------------
 
-    def _greedy(
+    def greedy_actions(
         self,
         steps: NDArray[np.int64],
         states: Floats,
@@ -484,36 +484,36 @@ class QLearner(Agent):
 
     learn_pac = UpperMethod()
 
-    def _without_bound(self) -> str | None:
+    def why_no_bound(self) -> str | None:
         """Return why this class has no regret bound with known constants, or None if it has one."""
         return f"no bound with constants is known for {type(self).__name__}"
 
-    def _against_bound(self) -> str | None:
+    def against_bound(self) -> str | None:
         """Return the option that the regret bound does not cover, as text, or None."""
         return None
 
     # --- files ------------------------------------------------------------------------------------
 
-    def _known_options(self) -> dict[str, Any]:
+    def option_values(self) -> dict[str, Any]:
         # Not all agents have the last three.
         names = ("cap", "ties", "action", "split", "max_balls", "max_bytes")
         own = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        return {"bonus": self.bonus, **own, **super()._known_options()}
+        return {"bonus": self.bonus, **own, **super().option_values()}
 
     def _to_json(self, options: dict[str, Any]) -> dict[str, Any]:
         own = {"bonus": bonus_to_json(self.bonus)} if "bonus" in options else {}
         return {**options, **own}
 
     @classmethod
-    def _from_options(
+    def from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Any:
         n_roots = 1 if cls.shares_steps else options["horizon"]
         check_n_rows(env, options, arrays, n_roots)  # before the table is allocated
         options = {**options, "bonus": bonus_from_json(options["bonus"])}
-        return super()._from_options(env, options, arrays)
+        return super().from_options(env, options, arrays)
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {}, self.table.state()
 
     def _check_core(self, core: NDArray[Any]) -> None:
@@ -540,7 +540,7 @@ class QLearner(Agent):
                     f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options"
                 )
 
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._check_core(arrays["core"])
         self.table.restore(arrays)
 

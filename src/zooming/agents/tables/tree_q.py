@@ -130,24 +130,24 @@ class TreeQ(QLearner):
             f"{self.n_episodes} episodes{clipping_text(self)})"
         )
 
-    def _known_options(self) -> dict[str, Any]:
-        return {**super()._known_options(), "shared": self.shared}
+    def option_values(self) -> dict[str, Any]:
+        return {**super().option_values(), "shared": self.shared}
 
     @classmethod
-    def _from_options(
+    def from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Any:
         n_roots = 1 if options["shared"] else options["horizon"]
         check_n_rows(env, options, arrays, n_roots)  # before the table is allocated
         return build_agent(cls, env, options)
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        values, arrays = super()._state()
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        values, arrays = super().saved_state()
         return {**values, "scale": self.scale}, arrays
 
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         scale = values["scale"]
         if not (isinstance(scale, float) and 0.0 < scale < math.inf):
             raise ValueError(f"the scale of rewards is {scale}, not a positive number")
         self.table.core["reward_span"] = scale
-        super()._restore(values, arrays)
+        super().restore_state(values, arrays)

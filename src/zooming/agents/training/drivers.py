@@ -34,7 +34,7 @@ from zooming.agents.warm_start import Guided
 from zooming.envs.compiled import CompiledEnv, find_compiled, find_fusible
 from zooming.errors import ConfigurationError
 from zooming.kernels.loop.crossing import Crossing
-from zooming.methods import UpperMethod, hook
+from zooming.methods import UpperMethod
 from zooming.progress import progress
 from zooming.spaces.flatten import build_tree
 from zooming.spaces.masks import has_mask, split_info
@@ -373,7 +373,7 @@ class _Python:
             if end_episode is not None:
                 end_episode()
             if agent.n_episodes == n_before:  # a user's agent that does not count episodes
-                hook(agent, "take_n_episodes")(n_before + 1)
+                agent.set_n_episodes(n_before + 1)
             log.add(total, agent.n_balls, step + 1)
             agent.run.was_cut = agent.run.was_cut or not (terminated or truncated)
             advance(1)

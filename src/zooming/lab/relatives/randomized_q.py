@@ -78,12 +78,12 @@ class RandomizedQ(QLearner):
     def _status(self) -> dict[str, Any]:
         return {**super()._status(), "bonus": "none", "copies": self.copies}
 
-    def _known_options(self) -> dict[str, Any]:
-        known = super()._known_options()
+    def option_values(self) -> dict[str, Any]:
+        known = super().option_values()
         return {name: value for name, value in known.items() if name != "bonus"}
 
     @classmethod
-    def _from_options(
+    def from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Any:
         check_n_rows(env, options, arrays, options["horizon"])

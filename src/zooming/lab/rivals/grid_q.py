@@ -134,10 +134,10 @@ class GridQ(Rival):
         """Memory of the table in bytes."""
         return self.table.nbytes
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {"generator": self._generator.bit_generator.state}, {"table": self.table}
 
-    def _restore(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         table = arrays["table"]
         if table.shape != self.table.shape or table.dtype != np.float64:
             raise ValueError(f"the table has the shape {table.shape}, not {self.table.shape}")

@@ -111,7 +111,7 @@ class Rival(Agent):
         """Return one flat action for each step and flat state. It need not be feasible."""
         raise NotImplementedError
 
-    def _greedy(
+    def greedy_actions(
         self, steps: Steps, states: Floats, deterministic: bool, allowed: Allowed
     ) -> Floats:
         low, high = self.axes.table[: self.axes.n_state, LOW], self.axes.ends[: self.axes.n_state]
