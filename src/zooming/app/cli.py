@@ -60,8 +60,7 @@ COMMANDS = {
     ),
     "report": Command(
         "lab.report.page:report",
-        "Write an HTML page of a study or reproduction: tables, curves and the growth of "
-        "partitions.",
+        "Write an HTML page of a study or reproduction: tables, learning curves and regret.",
     ),
     "audit": Command(
         "app.saved_commands:audit_file", "Check that a saved agent obeys the laws of the paper."

@@ -5,7 +5,6 @@ const at = (id) => document.getElementById(id);
 // Plotly reads a little markup in labels: written as entities, it shows them as they are.
 const escapeHtml = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const DASHES = ["solid", "dash", "dashdot", "dot", "longdash", "longdashdot"];
-const SYMBOLS = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross"];
 const CONFIG = { displaylogo: false, displayModeBar: false, responsive: true, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
 
 function layout(x, y, more) {
@@ -43,8 +42,6 @@ function banded(agent, i, x, band) {
   ];
 }
 // Draws the page from the data in #data.
-const PLOTS = ["returns", "regret", "replay", "memory"];
-
 function summary() {
   const head = element("thead"), row = element("tr");
   const solved = data.problems.some((problem) => problem.optimum !== null), unsolved = data.problems.some((problem) => problem.optimum === null);
@@ -102,21 +99,6 @@ function summary() {
 const verdictLine = (verdict) =>
   element("li", verdict.sentence, { className: verdict.holds === true ? "yes" : verdict.holds === false ? "no" : "open" });
 
-function scaleRows(scales) {
-  const head = element("tr");
-  for (const title of ["scale c", ...scales.agents]) head.append(element("th", title));
-  return [head, ...scales.rows.map(([scale, ...found]) => {
-    const row = element("tr");
-    row.append(element("td", String(scale)));
-    found.forEach((bounds, i) => {
-      const cell = element("td", undefined, { className: scales.best[i] === scale ? "chosen" : "" });
-      bounded(cell, bounds, 3);
-      row.append(cell);
-    });
-    return row;
-  })];
-}
-
 function returnTraces(problem) {
   const returns = problem.agents.flatMap((agent, i) => banded(agent, i, agent.curve.returns.episode, agent.curve.returns));
   if (problem.optimum !== null) {
@@ -140,11 +122,10 @@ function curves(problem) {
   const cut = solved ? learnersTop(problem) : null;
   const objective = solved ? "regret R(K)" : "mean return";
   at("unsolved").hidden = solved;
-  at("unsolved").textContent = `The optimum of this problem is not known, so returns take the place of regret: ${problem.why_unsolved}.`;
+  at("unsolved").textContent = `The optimum of this problem is not known, so returns take the place of regret.`;
   at("regret-caption").textContent = solved ? "Regret R(K)" : "Mean return of all episodes so far";
   at("regret-note").hidden = !solved;
   at("regret-note").textContent = `Of the returns that were observed.${cut ? " The axis ends at the learners; a double click shows all." : ""}`;
-  at("memory-caption").textContent = `Memory against ${solved ? "regret" : "mean return"}: a point a seed (up to 100); ${solved ? "down" : "up"} and to the left is better`;
   at("regret-log").parentElement.hidden = !solved;  // returns may be negative
   const logarithmic = solved && at("regret-log").checked ? { type: "log", dtick: 1 } : {};
   const shape = layout("episodes K", objective);
@@ -152,14 +133,6 @@ function curves(problem) {
   Object.assign(shape.yaxis, logarithmic);
   if (cut && !logarithmic.type) shape.yaxis.range = [0, cut];
   Plotly.react("regret", regretTraces(problem), shape, CONFIG);
-  const points = problem.agents.map((agent, i) => ({
-    x: agent.seeds.map((seed) => seed[0]), y: agent.seeds.map((seed) => seed[1]), mode: "markers", name: escapeHtml(agent.name),
-    marker: { color: agent.color, symbol: SYMBOLS[i % SYMBOLS.length], size: 7, opacity: 0.65 },
-    hovertemplate: `%{x:,} balls, ${solved ? "regret %{y:,.1f}" : "mean return %{y:.4g}"}<extra>${escapeHtml(agent.name)}</extra>`,
-  }));
-  const memories = new Set(points.flatMap((one) => one.x));
-  at("memory").parentElement.hidden = memories.size < 2;  // nothing to compare
-  if (memories.size > 1) Plotly.react("memory", points, layout("active balls at the end", objective), CONFIG);
 }
 
 function legend(problem) {
@@ -182,91 +155,10 @@ function entries(problem) {
   });
 }
 
-let shown = 0, timer = null;
-
-function borders(balls, frame) {
-  const x = [], y = [];
-  let n = 0;
-  for (const [x0, y0, x1, y1, birth, death] of balls) {
-    if (birth > frame || death < frame) continue;
-    x.push(x0, x1, x1, x0, x0, null);
-    y.push(y0, y0, y1, y1, y0, null);
-    n += 1;
-  }
-  return { x, y, n };
-}
-
-// The estimates of the balls of a frame on an even grid, which plotly draws faster than boxes of many colors.
-function painted(balls, frame, [left, right], [bottom, top]) {
-  const n = 128, z = Array.from({ length: n }, () => new Array(n).fill(null));
-  const cell = (place, low, high) => Math.round((place - low) / (high - low) * n);
-  for (const [x0, y0, x1, y1, birth, death, estimates] of balls) {
-    if (birth > frame || death < frame) continue;
-    const first = cell(x0, left, right), last = Math.max(cell(x1, left, right), first + 1);
-    for (let j = cell(y0, bottom, top); j < Math.min(n, Math.max(cell(y1, bottom, top), cell(y0, bottom, top) + 1)); j++) {
-      z[j].fill(estimates[frame - birth], first, Math.min(n, last));
-    }
-  }
-  const middles = (low, high) => z.map((_, i) => low + (i + 0.5) / n * (high - low));
-  return { x: middles(left, right), y: middles(bottom, top), z };
-}
-
-function replay() {
-  const problem = data.problems[shown], agent = problem.replays[at("replay-agent").value], step = Number(at("replay-step").value);
-  const frame = Number(at("replay-frame").value), lines = borders(agent.steps[step], frame);
-  const cut = agent.is_cut && frame === agent.frames.length - 1 ? "; later there are too many to show" : "";
-  at("replay-caption").textContent = `episode ${agent.frames[frame].toLocaleString("en-US")}: ${lines.n} balls${cut}`;
-  const over = { x: lines.x, y: lines.y, mode: "lines", line: { color: "#000000", width: 1 }, hoverinfo: "skip", showlegend: false };
-  const all = agent.steps[step], range = (k) => [Math.min(...all.map((ball) => ball[k])), Math.max(...all.map((ball) => ball[k + 2]))];
-  const star = problem.q_star, symbol = star ? "Q*" : "Q", [x, y] = agent.axes.map((name) => name.split("[")[0]);
-  at("replay-title").textContent = `How a partition grew, ${star ? "over Q*" : "colored by the agent's own estimate Q"}`;
-  const colors = star ? { x: star.state, y: star.action, z: star.steps[step], zsmooth: "best" } : painted(all, frame, range(0), range(1));
-  const traces = [{ type: "heatmap", ...colors, colorscale: "Viridis", colorbar: { title: { text: symbol, side: "top" }, thickness: 12, outlinewidth: 0 },
-    hovertemplate: `${escapeHtml(x)} %{x:.3f}, ${escapeHtml(y)} %{y:.3f}: ${symbol} %{z:.3f}<extra></extra>` }, over];
-  const shape = layout(escapeHtml(x), escapeHtml(y), { margin: { l: 52, r: 8, t: 8, b: 44 } });
-  Object.assign(shape.xaxis, { range: range(0), showgrid: false, constrain: "domain" });
-  Object.assign(shape.yaxis, { range: range(1), showgrid: false });
-  return Plotly.react("replay", traces, shape, CONFIG);
-}
-
-function stop() {
-  clearInterval(timer);
-  timer = null;
-  at("replay-play").textContent = "Play";
-}
-
-function play() {
-  if (timer !== null) { stop(); return; }
-  const slider = at("replay-frame");
-  if (Number(slider.value) === Number(slider.max)) slider.value = 0;
-  at("replay-play").textContent = "Pause";
-  timer = setInterval(() => {
-    if (Number(slider.value) >= Number(slider.max)) { stop(); return; }
-    slider.value = Number(slider.value) + 1;
-    replay();
-  }, 140);
-}
+let shown = 0;
 
 function options(select, texts) {
   select.replaceChildren(...texts.map((text, i) => element("option", text, { value: String(i) })));
-}
-
-function replays(problem) {
-  stop();
-  at("replay-card").hidden = !problem.replays.length;
-  if (!problem.replays.length) return;
-  options(at("replay-agent"), problem.replays.map((agent) => agent.name));
-  at("replay-agent").append(...problem.unshown.map((text) => element("option", text, { disabled: true })));
-  options(at("replay-step"), problem.replays[0].steps.map((_, step) => String(step)));
-  at("replay-step").value = String(Math.min(1, problem.replays[0].steps.length - 1));
-  rewound();
-}
-
-function rewound() {
-  const agent = data.problems[shown].replays[at("replay-agent").value];
-  at("replay-frame").max = agent.frames.length - 1;
-  at("replay-frame").value = agent.frames.length - 1;
-  replay();
 }
 
 function choose(i) {
@@ -276,62 +168,14 @@ function choose(i) {
   at("problem-heading").textContent = problem.heading;
   at("problem-made-by").textContent = problem.made_by;
   at("verdicts").replaceChildren(...problem.verdicts.map(verdictLine));
-  at("scales").hidden = !problem.scales;
-  at("scale-table").replaceChildren(...(problem.scales ? scaleRows(problem.scales) : []));
   legend(problem);
   curves(problem);
-  replays(problem);
-}
-
-const resize = (id, size) => { if (at(id).data) Plotly.relayout(id, size); };
-
-// Paper has no list to choose from: every other problem is put behind the one that is shown, without its replay.
-function unfold() {
-  for (const details of document.querySelectorAll("details")) details.open = true;
-  fold();
-  for (const id of PLOTS) resize(id, { width: 325, height: id === "replay" ? 330 : 260 });  // two beside each other on A4
-  data.problems.forEach((problem, i) => {
-    if (i === shown) return;
-    const section = element("section"), beside = element("div", undefined, { className: "beside" }), plots = element("div");
-    const legends = element("div", undefined, { className: "legend" });
-    legends.append(...entries(problem));
-    const verdicts = element("ul", undefined, { className: "verdicts" });
-    verdicts.append(...problem.verdicts.map(verdictLine));
-    section.append(element("h2", problem.heading), verdicts);
-    if (problem.scales) {
-      const table = element("table", undefined, { className: "scales" });
-      table.append(...scaleRows(problem.scales));
-      beside.append(table);
-    }
-    beside.append(plots);
-    section.append(legends, beside);
-    at("printed").append(section);
-    const solved = problem.optimum !== null, kind = solved ? "regret R(K)" : "mean return";
-    for (const [traces, x, y] of [[returnTraces(problem), "episode", "return"], [regretTraces(problem), "episodes K", kind]]) {
-      const plot = element("div");
-      plots.append(plot);
-      const shape = { ...layout(x, y), width: 380, height: 180 }, cut = solved && y === kind ? learnersTop(problem) : null;
-      if (cut) shape.yaxis.range = [0, cut];
-      Plotly.newPlot(plot, traces, shape, { staticPlot: true });
-    }
-  });
-}
-
-function fold() {
-  at("printed").querySelectorAll(".js-plotly-plot").forEach((plot) => Plotly.purge(plot));
-  at("printed").replaceChildren();
-  for (const id of PLOTS) resize(id, { width: null, height: null, autosize: true });
 }
 
 summary();
-window.addEventListener("beforeprint", unfold);
-window.addEventListener("afterprint", fold);
 options(at("problem-choice"), data.problems.map((problem) => problem.heading));
 at("problem-choice").parentElement.hidden = data.problems.length < 2;
 at("problem-choice").addEventListener("change", (event) => choose(Number(event.target.value)));
-for (const id of ["replay-step", "replay-frame"]) at(id).addEventListener("input", replay);
-at("replay-agent").addEventListener("input", rewound);
-at("replay-play").addEventListener("click", play);
 at("regret-log").addEventListener("change", () => curves(data.problems[shown]));
 at("configuration").textContent = data.manifests.map((manifest) => JSON.stringify(manifest, null, 1)).join("\n");
 choose(0);

@@ -1,6 +1,6 @@
 """The command `zooming report`: write one HTML file with all data, styles and scripts inline.
 
-The data are the results of finished studies, and a replay of one run per agent.
+The data are the results of finished studies. Only their files are read: no environment is made.
 """
 
 from __future__ import annotations
@@ -14,45 +14,28 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
-from zooming.agents.base import seeds
 from zooming.agents.files import container as files
 from zooming.analysis.intervals import Interval, mean_interval
-from zooming.analysis.optimal import Optimal
-from zooming.analysis.regret import optimum_error
-from zooming.analysis.solve import check_solvable
-from zooming.envs.compiled import CompiledEnv
-from zooming.errors import ConfigurationError, ZoomingError
+from zooming.errors import ConfigurationError
 from zooming.export.pages import fill_page, plotly_script
-from zooming.lab.study import modules
-from zooming.lab.study.configuration import Configuration
-from zooming.lab.study.problems import Problem
 from zooming.lab.study.store import MANIFEST, Store, read_json, read_manifest
-from zooming.lab.study.study import FEW_SEEDS, Row, Study, read_study
-from zooming.partitions.boxes import BoxTable
+from zooming.lab.study.study import FEW_SEEDS, Row, Study, find_optima, read_study
 from zooming.plots import COLORS
 from zooming.plots.curve_data import Runs
-from zooming.validation import check_float, count_noun
+from zooming.plots.curves import N_BINS, bin_returns
+from zooming.validation import count_noun
 
 PACKAGE = "zooming.lab.report"
 FINDINGS = "findings.json"
 REMEDY = "delete it, and zooming reproduce makes it again"
-N_FRAMES = 40  # of a replay
-N_POINTS = 61  # grid points of Q* along each axis
-N_BINS = 40  # of a learning curve
-MOST_REPLAYED_BALLS = 4000  # of one agent in one frame, over all steps; limits the file size
-MOST_SEEDS_SHOWN = 100  # as markers
-Imports = Annotated[
-    tuple[str, ...], tyro.conf.arg(name="import", metavar="MODULE"), tyro.conf.UseAppendAction
-]
 
 
 def report(
     folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
     target: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[OUT]")] = None,
     out: str | None = None,
-    imports: Imports = (),
 ) -> None:
-    """Write an HTML page of a study or reproduction: tables, curves and the growth of partitions.
+    """Write an HTML page of a study or reproduction: tables, learning curves and regret.
 
     The page works without a network.
 
@@ -60,8 +43,6 @@ def report(
         folder: folder of a finished zooming run or zooming reproduce.
         target: file to write. By default report.html in the folder.
         out: the same as an option.
-        imports: module that registers environments of the study. No other module that the folder
-            names is imported.
     """
     path = Path(target or out or Path(folder) / "report.html")
     if not Path(folder).is_dir():
@@ -76,13 +57,7 @@ def report(
         files.writable_path(path)
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from error
-    for module in imports:
-        modules.import_named(module)
-    data = collect(Path(folder))
-    for problem in data["problems"]:
-        if problem["why_not_made"]:
-            print(f"no run is replayed of {problem['name']}: {problem['why_not_made']}")
-    page = render_page(data)
+    page = render_page(collect(Path(folder)))
     files.write_atomically(path, page.encode())
     print(f"{path}: {len(page) / 1e6:.1f} MB; open it in a browser")
 
@@ -99,40 +74,21 @@ def collect(folder: Path) -> dict[str, Any]:
     studies = list(_studies(folder))
     for where, names, extra in studies:
         study = Study.stored(where)
-        rows, configuration = study.summary(where), study.configuration
-        for problem in configuration.problems:
-            runs = read_study(where, problem.name)
+        rows, optima = study.summary(where), find_optima(Store.of_folder(where))
+        for problem in study.configuration.problems:
+            runs, optimum = read_study(where, problem.name), optima[problem.name]
+            if optimum is not None:
+                runs = {label: replace(one, error=optimum.error) for label, one in runs.items()}
             ours = [row for row in rows if row.problem == problem.name]
-            is_solved, why_not = ours[0].optimum is not None, _why_not_made(problem)
-            optimal = (
-                problem.optimal(configuration.optimum) if is_solved and why_not is None else None
-            )
-            if optimal is not None:
-                runs = {
-                    label: replace(one, error=optimum_error(optimal)) for label, one in runs.items()
-                }
-            agents = [
-                _agent(row, names, i, runs[row.agent], row.agent == _winner(runs))
-                for i, row in enumerate(ours)
-            ]
             options = ", ".join(f"{key}={value!r}" for key, value in problem.options.items())
-            made_by = f"{problem.env_id}({options})"
-            if why_not is None:
-                replays, unshown = collect_replays(
-                    problem, configuration, names, with_estimates=not is_solved
-                )
-            else:
-                replays, unshown = [], []
-                made_by += f". It cannot be made again here, so no run is replayed: {why_not}"
             problems.append({
                 "name": problem.name, "heading": extra.get("heading", problem.name),
-                "optimum": ours[0].optimum,
-                "why_unsolved": None if is_solved else why_not or _why_unsolved(problem),
-                "made_by": made_by, "why_not_made": why_not,
-                "verdicts": extra.get("verdicts", []), "agents": agents, "replays": replays,
-                "unshown": unshown,
-                "scales": extra.get("scales"),
-                "q_star": None if optimal is None or not replays else q_star(optimal),
+                "optimum": ours[0].optimum, "made_by": f"{problem.env_id}({options})",
+                "verdicts": extra.get("verdicts", []),
+                "agents": [
+                    _agent(row, names, i, runs[row.agent], row.agent == _winner(runs))
+                    for i, row in enumerate(ours)
+                ],
             })  # fmt: skip
         manifests.append(_replace_non_finite(read_manifest(where / MANIFEST)))
     first = Store.of_folder(studies[0][0]).configuration
@@ -187,6 +143,7 @@ def _winner(runs: dict[str, Runs]) -> str | None:
 def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool) -> dict[str, Any]:
     mean_return = runs.total_return / runs.episode
     regret = None if runs.optimum is None else runs.regret
+    middle, returns, _ = bin_returns(runs, N_BINS)
     objective = mean_return if regret is None else regret  # by which agents are compared
     return {
         "label": row.agent,
@@ -203,29 +160,10 @@ def _agent(row: Row, names: dict[str, str], i: int, runs: Runs, is_winner: bool)
         "milliseconds": _as_number(1e3 * row.seconds),
         "curve": {
             "episode": runs.episode.tolist(),
-            "returns": _learning_curve(runs),
+            "returns": {"episode": middle.tolist(), **_band(returns)},
             "objective": _band(objective),
         },
-        "seeds": [
-            [int(runs.n_balls[k, -1]), round(float(objective[k, -1]), 4)]
-            for k in range(min(runs.n_seeds, MOST_SEEDS_SHOWN))
-        ],
-    }  # fmt: skip
-
-
-def _learning_curve(runs: Runs) -> dict[str, list[Any]]:
-    """Return mean returns over at most N_BINS bins. All bins but the last have equal length."""
-    episode, total = (
-        np.concatenate([[0], runs.episode]),
-        np.pad(runs.total_return, ((0, 0), (1, 0))),
-    )
-    edges = [0]
-    for k in range(1, len(episode)):
-        if episode[k] - episode[edges[-1]] >= runs.episode[-1] / N_BINS or k == len(episode) - 1:
-            edges.append(k)
-    means = np.diff(total[:, edges], axis=1) / np.diff(episode[edges])
-    middle = (episode[edges][:-1] + episode[edges][1:] + 1) / 2
-    return {"episode": middle.tolist(), **_band(means)}
+    }
 
 
 def _band(samples: np.ndarray[Any, Any]) -> dict[str, list[Any]]:
@@ -255,111 +193,6 @@ def _as_number(value: float) -> float | None:
     return value if math.isfinite(value) else None  # JSON has no NaN
 
 
-def _why_not_made(problem: Problem) -> str | None:
-    """Return why the environment of a problem cannot be made, or None if it can."""
-    try:
-        problem.make()
-    except ZoomingError as error:
-        return str(error)
-    except Exception as error:  # a user's environment may raise anything
-        return f"{type(error).__name__}: {error}"
-    return None
-
-
-def _why_unsolved(problem: Problem) -> str:
-    """Return why a problem has no known optimum."""
-    env = problem.make()
-    if not isinstance(env.unwrapped, CompiledEnv):
-        return (
-            f"{problem.env_id} is not a compiled environment; zooming.compiled_env makes one, "
-            "whose law is known"
-        )
-    try:
-        check_solvable(env)
-    except ConfigurationError as error:
-        return str(error)
-    return "zooming.solve could not certify one"
-
-
-def collect_replays(
-    problem: Problem, configuration: Configuration, names: dict[str, str], with_estimates: bool
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Replay the first run of each agent. Return (replays, agents not shown and why).
-
-    A replay shows the growth of the partitions of one state axis and one action axis. A ball is a
-    list: its corners, its first and last frame and, if `with_estimates`, its Q in each frame.
-    """
-    even = np.geomspace(1, configuration.episodes, N_FRAMES)
-    frames = np.unique(np.round(even).astype(int)).tolist()
-    seed = seeds.derive_seed(configuration.entropy, f"{configuration.stream} 0")
-    found, unshown = [], []
-    for choice in configuration.agents:
-        name = names.get(choice.label, choice.label)
-        try:
-            agent = choice.make(problem.make(), seed)
-        except (ZoomingError, TypeError):
-            unshown.append(f"{name}: cannot be made again here")  # e.g. a setting was an object
-            continue
-        if not isinstance(getattr(agent, "table", None), BoxTable):
-            why = "balls of a metric, not boxes" if agent.n_balls else "no partition"
-            unshown.append(f"{name}: {why}")
-            continue
-        if (agent.axes.n_state, agent.axes.n_action) != (1, 1):
-            unshown.append(f"{name}: more than two axes")
-            continue
-        steps: list[list[list[Any]]] = [[] for _ in range(agent.horizon)]
-        alive: list[dict[tuple[float, ...], list[Any]]] = [{} for _ in range(agent.horizon)]
-        shown: list[int] = []
-        for frame, episode in enumerate(frames):
-            agent.learn(episode - agent.n_episodes)
-            if agent.n_balls > MOST_REPLAYED_BALLS:
-                break
-            shown.append(episode)
-            for step in range(agent.horizon):
-                balls, before, alive[step] = agent.partition(step), alive[step], {}
-                sides = [np.clip(side, *balls.window()) for side in (balls.low, balls.high)]
-                corners = np.round(np.hstack(sides), 7).tolist()
-                for corner, q_value in zip(corners, balls.q_value.tolist(), strict=True):
-                    ball = before.get(tuple(corner))
-                    if ball is None:
-                        ball = [*corner, frame, frame, []]
-                        steps[step].append(ball)
-                    alive[step][tuple(corner)] = ball
-                    ball[5] = frame
-                    ball[6].append(round(q_value, 4))
-        if not shown:
-            unshown.append(f"{name}: too many balls to show")
-            continue
-        last = 7 if with_estimates else 6
-        found.append({
-            "name": name, "frames": shown, "is_cut": len(shown) < len(frames),
-            "steps": [[ball[:last] for ball in balls] for balls in steps],
-            "axes": list(agent.axes.names),
-        })  # fmt: skip
-    return found, unshown
-
-
-def q_star(optimal: Optimal) -> dict[str, Any]:
-    """Return Q* of each step on a grid of the state axis and the action axis."""
-    env = optimal.grid.env
-    # The range that the balls cover: an integer stands for half a unit on each side.
-    x, a = (
-        np.linspace(box.low[0] - 0.5 * is_whole, box.high[0] + 0.5 * is_whole, N_POINTS)
-        for box, is_whole in (
-            (env.state_box, env.has_whole_states),
-            (env.action_box, env.has_whole_actions),
-        )
-    )
-    points = np.stack(np.meshgrid(x, a), axis=-1).reshape(-1, 2)
-    played = env.round_discrete(points[:, :1], points[:, 1:])
-    steps = [optimal.q_values(step, *played) for step in range(optimal.horizon)]
-    return {
-        "state": x.tolist(),
-        "action": a.tolist(),
-        "steps": [np.round(q.reshape(N_POINTS, N_POINTS), 4).tolist() for q in steps],
-    }
-
-
 def read_findings(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the entries of all figures of a reproduction, and the verdicts on several figures.
 
@@ -375,7 +208,6 @@ def read_findings(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]
                 or Path(one["problem"]).name != one["problem"]
             ):
                 raise ValueError("the name of a problem or an agent is not valid")
-            one["scales"] = scales(one)
         for verdict in [*overall, *(v for one in found for v in one.get("verdicts", []))]:
             is_verdict = verdict["holds"] in (True, False, None)
             if not isinstance(verdict["sentence"], str) or not is_verdict:
@@ -397,30 +229,6 @@ def count_confirmed(verdicts: Sequence[dict[str, Any]]) -> str:
     return f"{holds.count(True)} of {len(holds)} claims confirmed" + (
         f"; {others}" if others else ""
     )
-
-
-def scales(found: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the mean return at each scale of the bonus, by agent, or None if none were tried."""
-    scores = found.get("scores")
-    if not scores:
-        return None
-    numbers = {
-        name: [
-            [
-                check_float(number, "score", -math.inf, math.inf)
-                for number in (scale, mean, low, high)
-            ]
-            for scale, mean, low, high in rows
-        ]
-        for name, rows in scores.items()
-    }
-    tried = sorted({scale for rows in numbers.values() for scale, *_ in rows})
-    by_agent = {name: {scale: bounds for scale, *bounds in rows} for name, rows in numbers.items()}
-    return {
-        "agents": list(scores),
-        "rows": [[scale, *(at.get(scale) for at in by_agent.values())] for scale in tried],
-        "best": [found["best_scale"][name] for name in scores],
-    }
 
 
 def _replace_non_finite(content: Any) -> Any:

@@ -1,8 +1,7 @@
 """Import modules of problems: `module:Id` is the environment `Id` that `module` registers.
 
 Only modules that a user names, on the command line or in Python, are imported. A stored study may
-name any module, so its modules must be imported already. Otherwise the error names the option that
-imports them.
+name any module, so its modules must be imported already.
 """
 
 from __future__ import annotations
@@ -80,9 +79,8 @@ def find_id(env_id: str) -> str:
     if module is not None and module not in sys.modules:
         raise ConfigurationError(
             f"{env_id!r} is registered by the module {module!r}, which is not imported. A folder "
-            "may name any module, and "
-            f"importing one runs its code. If you trust it, add --import {module} (in Python: "
-            f"import {module})"
+            "may name any module, and importing one runs its code. If you trust it, import "
+            f"{module}"
         )
     if module is not None and name not in gym.registry:
         ours = _REGISTERED.get(module)
