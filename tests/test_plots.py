@@ -431,45 +431,6 @@ def test_regret_within_the_error_of_the_optimum_is_0_and_sets_no_axis(scale):
     assert alone.get_yscale() == "linear"
 
 
-def test_expected_regret_is_of_the_values_at_the_checkpoints_and_realized_regret_of_the_returns():
-    returns, values = np.array([[1.0, 4.0, 3.0, 2.0], [3.0, 2.0, 3.0, 4.0]]), np.array([[1.0, 2.0]])
-    histories = [
-        zooming.History(row, np.ones(4, int), checkpoints=np.array([2, 4]), policy_values=values[0])
-        for row in returns
-    ]
-    runs = plots.Runs.of_histories(histories, 3.0)
-    assert (
-        runs.expected_regret[0].tolist()
-        == histories[0].regret(3.0).exact_cumulative.tolist()
-        == [1.0, 4.0]
-    )
-    realized = plots.regret(runs, scale="linear")
-    assert realized.lines[0].get_ydata()[-1] == pytest.approx(1.0)
-    expected = plots.regret(runs, scale="linear", expected=True)
-    assert expected.lines[0].get_xdata().tolist() == [2, 4]
-    assert expected.lines[0].get_ydata().tolist() == [1.0, 4.0]
-    assert expected.get_ylabel() == "expected regret R(K)"
-    distance = plots.distance_to_optimum(runs, expected=True)
-    assert (distance.lines[0].get_ydata().tolist(), distance.get_yscale()) == ([2.0, 1.0], "log")
-    with pytest.raises(zooming.ConfigurationError, match="no exact values of policies"):
-        plots.regret(plots.Runs.of_returns(returns, 3.0), expected=True)
-    with pytest.raises(zooming.ConfigurationError, match="exact values at the same episodes"):
-        plots.regret([zooming.Regret(np.ones(3))], expected=True)
-
-
-def test_a_distance_to_the_optimum_leaves_out_what_the_solver_does_not_know():
-    returns = np.tile([1.0, 2.0, 4.0, 3.9999], (3, 1))
-    ax = plots.distance_to_optimum({"ours": plots.Runs.of_returns(returns, 4.0)}, n_bins=4)
-    assert ax.lines[0].get_ydata() == pytest.approx([3.0, 2.0, np.nan, 1e-4], nan_ok=True)
-    counts = np.ones((3, 4), int)
-    runs = plots.Runs(np.arange(1, 5), np.cumsum(returns, axis=1), counts, counts[:, 0], 4.0, 0.01)
-    rough = plots.distance_to_optimum({"ours": runs})
-    assert rough.lines[0].get_ydata() == pytest.approx([3.0, 2.0, np.nan, np.nan], nan_ok=True)
-    assert rough.get_ylim()[0] == pytest.approx(1.4)
-    with pytest.raises(zooming.ConfigurationError, match="needs the optimum"):
-        plots.distance_to_optimum(returns)
-
-
 def test_regret_that_noise_makes_negative_is_drawn_without_an_exponent():
     noisy = np.array([[-1.0, 0.5, -2.0], [0.1, 0.2, -3.0]])
     ax = plots.regret({"noisy": [zooming.Regret(row) for row in noisy]})

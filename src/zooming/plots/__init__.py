@@ -10,7 +10,7 @@ do not change.
 """
 
 from zooming.plots.curve_data import Runs
-from zooming.plots.curves import distance_to_optimum, learning_curves, partition_sizes, regret
+from zooming.plots.curves import learning_curves, partition_sizes, regret
 from zooming.plots.look import COLORS, drawing
 from zooming.plots.partitions import partition
 from zooming.plots.policies import policy
@@ -19,7 +19,6 @@ __all__ = [
     "partition",
     "policy",
     "learning_curves",
-    "distance_to_optimum",
     "regret",
     "partition_sizes",
     "Runs",

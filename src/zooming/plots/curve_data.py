@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,8 +19,6 @@ from zooming.analysis.regret import (
 )
 from zooming.errors import ConfigurationError
 from zooming.validation import Floats
-
-NOT_VALUED = "there are no exact values of policies: learn(checkpoints=...)"
 
 
 @dataclass(frozen=True)
@@ -41,10 +39,6 @@ class Runs:
         The optimal return. Regret needs it.
     error : float
         The error of the optimum.
-    checkpoints : array [m]
-        The episodes after which policies were valued exactly.
-    policy_values : array [n_valued, m]
-        Exact policy values of the first runs. Expected regret needs them.
 
     Examples
     --------
@@ -59,8 +53,6 @@ class Runs:
     nbytes: NDArray[np.int64]  # at the end, one per seed
     optimum: float | None = None
     error: float = 0.0
-    checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    policy_values: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     @classmethod
     def of_histories(
@@ -87,10 +79,6 @@ class Runs:
                 "histories must hold at least one History, and all must have the same number of "
                 "episodes, at least one"
             )
-        are_valued = all(
-            np.array_equal(history.checkpoints, histories[0].checkpoints) for history in histories
-        )
-        valued = histories if are_valued and len(histories[0].checkpoints) else []
         return cls(
             np.arange(1, len(histories[0]) + 1),
             np.array([np.cumsum(history.returns) for history in histories]),
@@ -98,8 +86,6 @@ class Runs:
             np.array([getattr(history.agent, "nbytes", 0) for history in histories]),
             None if optimum is None else best_return(optimum),
             0.0 if optimum is None else optimum_error(optimum),
-            histories[0].checkpoints if valued else np.empty(0, np.int64),
-            np.array([history.policy_values for history in valued]) if valued else np.empty((0, 0)),
         )
 
     @classmethod
@@ -134,35 +120,16 @@ class Runs:
         optimum, error = self._solved()
         return zero_below_error(optimum * self.episode - self.total_return, self.episode, error)
 
-    @property
-    def expected_regret(self) -> Floats:
-        """Expected cumulative regret [n_valued, m] at `checkpoints`."""
-        return np.array([regret.exact_cumulative for regret in self.regrets(expected=True)])
-
-    def regrets(self, *, expected: bool = False) -> list[Regret]:
+    def regrets(self) -> list[Regret]:
         """Return one `zooming.Regret` per seed.
 
         The regret between two checkpoints of a study is spread evenly over the episodes.
-
-        Parameters
-        ----------
-        expected : bool
-            Whether to return only the runs with exact policy values, and to include these values.
         """
         optimum, error = self._solved()
         every, known = np.arange(self.episode[-1] + 1), np.concatenate([[0], self.episode])
-        realized = [
-            np.diff(np.interp(every, known, [0.0, *row]))
-            for row in optimum * self.episode - self.total_return
-        ]
-        if not expected:
-            return [Regret(per_episode, error=error) for per_episode in realized]
-        if not self.policy_values.size:
-            raise ConfigurationError(NOT_VALUED)
-        exact = zip(realized, self.policy_values, strict=False)  # only the first runs are valued
         return [
-            Regret(per_episode, self.checkpoints, optimum - values, error)
-            for per_episode, values in exact
+            Regret(np.diff(np.interp(every, known, [0.0, *row])), error=error)
+            for row in optimum * self.episode - self.total_return
         ]
 
     def _solved(self) -> tuple[float, float]:

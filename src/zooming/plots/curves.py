@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from zooming.agents.training.history import History
 from zooming.analysis.intervals import t_quantile
 from zooming.analysis.optimal import Optimal
-from zooming.analysis.regret import Regret, best_return, optimum_error, regret_exponent
+from zooming.analysis.regret import Regret, best_return, regret_exponent
 from zooming.errors import ConfigurationError
-from zooming.plots.curve_data import NOT_VALUED, Runs
+from zooming.plots.curve_data import Runs
 from zooming.plots.look import BAND, GRAY, drawing, format_number, line, set_integer_ticks
 from zooming.validation import Floats
 
@@ -158,72 +158,10 @@ def plot_history(history: History, ax: Any = None, **options: Any) -> Any:
     return learning_curves([history], ax, **options)
 
 
-def distance_to_optimum(
-    groups: Mapping[str, Group] | Group,
-    ax: Any = None,
-    *,
-    optimum: float | Optimal | None = None,
-    expected: bool = False,
-    n_bins: int = N_BINS,
-) -> Any:
-    """Draw the distance of each agent's mean return to the optimum, on a logarithmic axis.
-
-    Bands are 95 % intervals over the seeds. A distance within the error of the optimum is not
-    drawn.
-
-    Parameters
-    ----------
-    expected : bool
-        Whether to draw the exact values of the policies at their checkpoints instead of returns.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> ax = distance_to_optimum([[1.0, 2.0], [1.5, 2.5]], Figure().subplots(), optimum=3.0)
-    >>> ax.lines[0].get_ydata().tolist(), ax.get_yscale()
-    ([1.75, 0.75], 'log')
-    """
-    named = {label: as_runs(group) for label, group in label_groups(groups, History).items()}
-    with drawing(ax) as ax:
-        widths, means, n_seeds = list[int](), list[float](), list[int]()
-        for i, (label, runs) in enumerate(named.items()):
-            best, error = (
-                (runs.optimum, runs.error)
-                if optimum is None
-                else (best_return(optimum), optimum_error(optimum))
-            )
-            if best is None:
-                raise ConfigurationError(
-                    "a distance to the optimum needs the optimum: give optimum=, for example "
-                    "zooming.solve(env)"
-                )
-            if expected:
-                if not runs.policy_values.size:
-                    raise ConfigurationError(NOT_VALUED)
-                x, values = runs.checkpoints.astype(np.float64), runs.policy_values
-            else:
-                x, values, width = bin_returns(runs, n_bins)
-                widths += width.tolist()
-            mean = best - values.mean(axis=0)
-            is_known = mean > max(error, optimum_error(best))
-            draw_band(ax, x, np.where(is_known, best - values, np.nan), label or None, i)
-            means += mean[is_known].tolist()
-            n_seeds.append(len(values))
-        if means:
-            ax.set_yscale("log")
-            ax.set_ylim(0.7 * min(means), 1.5 * max(means))  # a band may reach 0
-            ax.yaxis.set_major_formatter("{x:g}")
-        label_episodes(ax, named, [] if expected else widths)
-        ax.set_ylabel("optimum - value of the policy" if expected else "optimum - return")
-        draw_legend(ax, n_seeds, "best")
-    return ax
-
-
 def regret(
     groups: Mapping[str, Runs | Sequence[Regret]] | Sequence[Regret] | Runs,
     ax: Any = None,
     *,
-    expected: bool = False,
     scale: str = "log",
     exponent: bool = True,
     bound: Callable[[int], float] | None = None,
@@ -237,9 +175,6 @@ def regret(
     groups : dict of runs, or runs
         The runs of each agent, by label: `Runs`, or one `Regret` per seed. The runs of a single
         agent need no label.
-    expected : bool
-        Whether to draw expected regret, from the exact values of policies at checkpoints. By
-        default regret is realized: it compares returns with the optimum.
     scale : {"log", "linear"}
         The scale of both axes.
     exponent : bool
@@ -253,8 +188,8 @@ def regret(
     Raises
     ------
     ConfigurationError
-        If `scale` is unknown, regrets of one agent differ in length or have fewer than two
-        episodes, or `expected` is set and the policies have no exact values.
+        If `scale` is unknown, or regrets of one agent differ in length or have fewer than two
+        episodes.
 
     Examples
     --------
@@ -266,18 +201,14 @@ def regret(
     """
     if scale not in SCALES:
         raise ConfigurationError(f"scale={scale!r}: choose one of {', '.join(SCALES)}")
-    named = {
-        label: _regrets(group, expected) for label, group in label_groups(groups, Regret).items()
-    }
+    named = {label: _regrets(group) for label, group in label_groups(groups, Regret).items()}
     with drawing(ax) as ax:
         least, lowest, last = math.inf, 0.0, 1
         for i, (label, regrets) in enumerate(named.items()):
             n = len(regrets[0].per_episode)
             even = np.geomspace(1, n, 200) if scale == "log" else np.linspace(1, n, 200)
-            k = regrets[0].checkpoints if expected else np.unique(even.astype(np.int64))
-            curves = np.array(
-                [one.exact_cumulative if expected else one.cumulative[k - 1] for one in regrets]
-            )
+            k = np.unique(even.astype(np.int64))
+            curves = np.array([one.cumulative[k - 1] for one in regrets])
             mean, last = curves.mean(axis=0), max(last, n)
             name = _add_growth(label, regrets, not mean.any()) if exponent else label or None
             draw_band(ax, k, curves, name, i)
@@ -285,7 +216,7 @@ def regret(
             lowest = min(lowest, float(mean.min()))
         if bound is not None:
             ax.plot([], [], linestyle="none", label=f"bound: {format_number(bound(last))}")
-        ax.set(xlabel="episodes K", ylabel=f"{'expected' if expected else 'realized'} regret R(K)")
+        ax.set(xlabel="episodes K", ylabel="realized regret R(K)")
         if scale == "log" and math.isfinite(least):
             ax.set(xscale="log", yscale="log")
             ax.set_ylim(bottom=least / 2)  # noise may make early regret or a band negative
@@ -326,10 +257,10 @@ def partition_sizes(groups: Mapping[str, Group] | Group, ax: Any = None) -> Any:
     return ax
 
 
-def _regrets(group: Runs | Sequence[Regret], expected: bool) -> Sequence[Regret]:
-    """Return the regrets of one agent: with exact values if `expected`, without them if not."""
+def _regrets(group: Runs | Sequence[Regret]) -> Sequence[Regret]:
+    """Return the regrets of one agent, without the exact values of policies."""
     if isinstance(group, Runs):
-        regrets = group.regrets(expected=expected)
+        regrets = group.regrets()
     else:
         regrets = list(group) if isinstance(group, Iterable) else [group]
     if not all(isinstance(one, Regret) for one in regrets):
@@ -344,17 +275,7 @@ def _regrets(group: Runs | Sequence[Regret], expected: bool) -> Sequence[Regret]
             "regrets must hold at least one Regret, and all must have the same number of "
             "episodes, at least two"
         )
-    if not expected:
-        return [Regret(one.per_episode, error=one.error) for one in regrets]
-    if not all(
-        len(one.checkpoints) and np.array_equal(one.checkpoints, regrets[0].checkpoints)
-        for one in regrets
-    ):
-        raise ConfigurationError(
-            "expected regret needs exact values at the same episodes of every run: learn(..., "
-            "checkpoints=...)"
-        )
-    return regrets
+    return [Regret(one.per_episode, error=one.error) for one in regrets]
 
 
 def _add_growth(label: str, regrets: Sequence[Regret], is_zero: bool) -> str | None:

@@ -27,9 +27,9 @@ def draw(evidence: Evidence, path: Path) -> None:
 
     canvas = Canvas(figsize=(14.0, 7.6), dpi=DPI)
     # Positions are explicit because automatic layout would draw everything twice.
-    upper = canvas.add_gridspec(1, 4, left=0.045, right=0.98, wspace=0.27, top=0.8, bottom=0.5)
+    upper = canvas.add_gridspec(1, 3, left=0.045, right=0.98, wspace=0.2, top=0.8, bottom=0.5)
     lower = canvas.add_gridspec(1, 3, left=0.045, right=0.98, wspace=0.2, top=0.4, bottom=0.06)
-    _curves(evidence, [canvas.add_subplot(upper[i]) for i in range(4)])
+    _curves(evidence, [canvas.add_subplot(upper[i]) for i in range(3)])
     _partitions_and_scales(evidence, [canvas.add_subplot(lower[i]) for i in range(3)])
     canvas.suptitle(evidence.figure.heading, fontsize=17, fontweight="bold", y=0.98)
     handles, labels = canvas.axes[0].get_legend_handles_labels()
@@ -43,11 +43,10 @@ def draw(evidence: Evidence, path: Path) -> None:
 
 
 def _curves(evidence: Evidence, panels: Sequence[Any]) -> None:
-    """Draw returns, distance to the optimum, regret and balls over the episodes."""
-    returns, distance, regret, balls = panels
+    """Draw returns, regret and balls over the episodes."""
+    returns, regret, balls = panels
     runs, learners = evidence.runs, _learners(evidence.runs)
     plots.learning_curves(runs, returns, optimum=evidence.optimal)
-    plots.distance_to_optimum(runs, distance, optimum=evidence.optimal)
     plots.regret(runs, regret, scale="linear", exponent=False)
     # Scale to the learners; the regret of a heuristic can be much larger.
     regret.set_ylim(
@@ -55,7 +54,6 @@ def _curves(evidence: Evidence, panels: Sequence[Any]) -> None:
     )
     plots.partition_sizes(learners, balls)
     _finish(returns, "return of an episode", "episode")
-    _finish(distance, "distance to the optimum", "episode")
     _finish(regret, "cumulative regret", "episode")
     _finish(balls, "active balls, all steps", "episode")
 
