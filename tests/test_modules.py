@@ -15,7 +15,7 @@ from helpers import words
 from zooming.agents.files import container as files
 from zooming.app import cli
 from zooming.lab.report.page import collect
-from zooming.lab.study import engines, modules
+from zooming.lab.study import engines
 from zooming.lab.study.problems import Problem, problem_named
 from zooming.lab.study.study import Study
 
@@ -123,21 +123,6 @@ def test_an_installed_module_is_tuned(shop, monkeypatch):
     assert [agent["name"] for agent in problem["agents"]] == [f"adaptive-q:bonus={found['value']}"]
 
 
-@pytest.mark.process
-@pytest.mark.slow
-def test_ray_brings_the_module_to_its_workers(shop):
-    import ray
-
-    study = Study(["shop:Shop-v0"], ["random"], 4, 2)
-    try:
-        study.run("ray", engine="ray", workers=1)
-    finally:
-        ray.shutdown()
-    chunk, _ = study.configuration.chunks()
-    _, arrays = files.read_container(shop / "ray" / "chunks" / f"{chunk.name}.zoom")
-    assert arrays["total_return"].tolist() == chunk.run()["total_return"].tolist()
-
-
 def test_a_problem_made_by_hand_is_imported_too(shop):
     study = Study([Problem("mine", "shop:Shop-v0", {"price": 0.3})], ["random"], 4, 1)
     assert study.configuration.problems[0].make().unwrapped.price == 0.3
@@ -242,15 +227,3 @@ def test_an_audit_solves_the_environment_that_the_command_names(shop, capsys):
         cli.main(
             ["audit", "agent.zoom", "--env", "zooming/Ambulance-v0", "--set", "n_ambulances=2"]
         )
-
-
-def test_only_modules_that_are_not_installed_are_brought_to_other_machines(shop):
-    modules.import_named("shop")
-    (shop / "package").mkdir()
-    (shop / "package" / "__init__.py").touch()
-    (shop / "package" / "inner.py").touch()
-    modules.import_named("package.inner")
-    assert modules.sources(["shop", "package.inner", "numpy"]) == [
-        shop / "shop.py",
-        shop / "package",
-    ]

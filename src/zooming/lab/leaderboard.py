@@ -358,40 +358,14 @@ class Finished:
         rows = [head, ["---"] * len(head), *(cells for _, cells in sorted(lines))]
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
-    def losses(self, episodes: int) -> list[str]:
-        """Return a sentence for each problem on which the reference has more regret than another.
-
-        It names the agent with the least regret first.
-        """
-        found = []
-        for name in self.scales:
-            here = self.of(name, episodes)
-            pairs = [(one, self.against(one)) for one in here.values()]
-            beaten_by = [(one, less) for one, less in pairs if less and less.high < 0]
-            beaten_by.sort(key=lambda pair: float(pair[0].regret.mean()))
-            if not beaten_by:
-                continue
-            (best, less), *rest = beaten_by
-            ours = here[self.reference]
-            others = f" Also: {', '.join(one.agent for one, _ in rest)}." if rest else ""
-            found.append(
-                f"{name}, to {best.agent}: regret {ours.regret.mean():,.1f} against "
-                f"{best.regret.mean():,.1f} (difference {-less.mean:,.1f} ± "
-                f"{(less.high - less.low) / 2:,.1f}), final policy {ours.percent.mean():.1f} % "
-                f"against {best.percent.mean():.1f} %.{others}"
-            )
-        return found
-
     def summary(self, episodes: int) -> str:
-        """Return the standings of each group of problems, and where the reference loses."""
+        """Return the standings of each group of problems."""
         parts, left = [], list(self.scales)
         for group, known in (*GROUPS.items(), ("Others", left)):
             if names := [name for name in left if name in known]:
                 parts += [f"### {group}, {episodes:,} episodes", self.standings(names, episodes)]
             left = [name for name in left if name not in names]
-        lost = self.losses(episodes)
-        line = f"{self.reference} loses {len(lost)} of {len(self.scales)} problems."
-        return "\n\n".join([*parts, "\n".join([line, *(f"- {one}" for one in lost)])])
+        return "\n\n".join(parts)
 
     def markdown(self) -> str:
         """Return the summaries for all numbers of episodes, and the reasons of empty cells."""

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from zooming.lab.paper.sweep import Evidence
 
 N_TRAINED = 10  # runs that are trained again, for partitions, actions played and time
-CLOSE = 0.05  # share of the optimum: a closer return counts as learned
 SHORT = 0.01  # share of the optimum: a closer return is near-optimal, others are suboptimal
 MUCH = 2.0  # a larger ratio of balls counts as much fewer
 NEAR = 0.1  # largest distance, in each coordinate, that counts as near
@@ -92,9 +91,6 @@ def beats(evidence: Evidence, other: str = "net") -> Finding:
     """Check: over all episodes, the adaptive agent returns more than another agent."""
     advantage = mean_interval(_per_episode(evidence, "adaptive") - _per_episode(evidence, other))
     finding = f"It returns {_difference_text(advantage)} per episode over all episodes."
-    if other == "net":
-        adaptive, net = (_learning_text(evidence, name) for name in ("adaptive", "net"))
-        finding += f" It {adaptive}, the net {net}."
     return sign(advantage), finding
 
 
@@ -307,19 +303,6 @@ def training_seconds(evidence: Evidence, name: str, run: int) -> float:
 def n_trained(evidence: Evidence) -> int:
     """Return how many runs are trained again, to examine their partitions."""
     return min(N_TRAINED, evidence.runs["adaptive"].n_seeds)
-
-
-def _learning_text(evidence: Evidence, name: str) -> str:
-    """Return a phrase on when the mean return first came close to the optimum."""
-    runs = evidence.runs[name]
-    mean = np.diff(runs.total_return.mean(axis=0)) / np.diff(runs.episode)
-    close = np.flatnonzero(mean >= (1 - CLOSE) * evidence.optimal.return_)
-    within = f"within {CLOSE:.0%} of the optimum"
-    return (
-        f"comes {within} after {runs.episode[close[0] + 1]:,} episodes"
-        if len(close)
-        else f"never comes {within}"
-    )
 
 
 def _interval_text(interval: Interval) -> str:

@@ -192,7 +192,6 @@ def _figure_entry(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, 
         ),
         "zooming_dimension": evidence.optimal.zooming_dimension(),
         "exponent": growth_exponent(evidence.runs[ADAPTIVE]),
-        "at_edge": evidence.at_edge,
         "verdicts": [_verdict_entry(verdict) for verdict in verdicts],
     }
 
@@ -226,11 +225,6 @@ def show(found: Sequence[dict[str, Any]], overall: Sequence[dict[str, Any]] = ()
         console.print(f"[bold]{escape(one['heading'])}[/]")
         for verdict in one["verdicts"]:
             console.print(f"  {escape(verdict['sentence'])}", highlight=False)
-        for name in one["at_edge"]:
-            console.print(
-                f"  The best scale of {name} is the last one tried: {one['best_scale'][name]:g}.",
-                highlight=False,
-            )
     if overall:
         console.print("[bold]Several figures[/]")
     for verdict in overall:

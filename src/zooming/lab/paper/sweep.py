@@ -61,15 +61,6 @@ class Evidence:
             self.trained[name, run].learn(self.episodes)
         return self.trained[name, run]
 
-    @property
-    def at_edge(self) -> list[str]:
-        """Agents whose best scale is the largest tried, or the smallest tried unless it is 0."""
-        return [
-            n
-            for n, best in self.best.items()
-            if best == max(self.scores[n]) or best == min(self.scores[n]) > 0
-        ]
-
 
 def sweep(
     figures: Sequence[Figure],

@@ -73,12 +73,8 @@ def check_engine(engine: str, workers: int | None, address: str | None) -> None:
         raise ConfigurationError("--address requires --engine ray")
 
 
-def _run(chunk: Chunk, folders: Sequence[str] = ()) -> tuple[dict[str, NDArray[Any]], float]:
-    """Compute a chunk in a worker. Return its arrays and the processor seconds of learning.
-
-    The module of its problem is also searched in `folders`.
-    """
-    modules.extend_search_path(folders)
+def _run(chunk: Chunk) -> tuple[dict[str, NDArray[Any]], float]:
+    """Compute a chunk in a worker. Return its arrays and the processor seconds of learning."""
     chunk.problem.import_module()
     kind = (chunk.problem.env_id, chunk.agent.kind)
     if kind not in _WARM:
@@ -154,7 +150,7 @@ def _count_lost(lost: Counter[str], chunk: Chunk) -> None:
 
 
 def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> Iterator[Finished]:
-    """Compute chunks on a Ray cluster.
+    """Compute chunks on a Ray cluster. The modules of problems must be installed on its nodes.
 
     Without an address, here or in RAY_ADDRESS, start a local cluster. Ray alone would join a
     cluster that happens to run on this machine, and then refuses a number of CPUs.
@@ -163,19 +159,14 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
         import ray
     except ImportError as error:
         raise ConfigurationError("--engine ray needs ray: pip install 'zooming[ray]'") from error
-    sources = modules.sources(modules.module_names(chunk.problem.env_id for chunk in chunks))
-    folders = [str(source.parent) for source in sources]
     if not ray.is_initialized():
         address = address or os.environ.get("RAY_ADDRESS") or "local"
         n_cpus = workers if address == "local" else None
-        # Ray copies the modules to nodes that do not have this folder.
-        brought = {"py_modules": [str(source) for source in sources]} if sources else None
         with _restore_handler(signal.SIGTERM):
             try:
                 ray.init(
                     address=address,
                     num_cpus=n_cpus,
-                    runtime_env=brought,
                     log_to_driver=False,
                     include_dashboard=False,
                     logging_level=logging.ERROR,
@@ -190,7 +181,7 @@ def _ray(chunks: Sequence[Chunk], workers: int | None, address: str | None) -> I
     while waiting or running:
         while waiting and len(running) < most:
             chunk = waiting.pop()
-            running[run.remote(chunk, folders)] = chunk
+            running[run.remote(chunk)] = chunk
         done, _ = ray.wait(list(running), num_returns=1)
         for reference in done:
             chunk = running.pop(reference)

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import importlib
 import os
-import site
 import sys
-import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import gymnasium as gym
 
@@ -103,30 +100,6 @@ def find_id(env_id: str) -> str:
 def module_names(env_ids: Iterable[str]) -> list[str]:
     """Return the modules that environment ids name, without duplicates."""
     return [*dict.fromkeys(module for module, _ in map(split_id, env_ids) if module is not None)]
-
-
-def sources(modules: Iterable[str]) -> list[Path]:
-    """Return the files or folders of imported modules that are not installed packages.
-
-    Another machine may not have them.
-    """
-    installed = [
-        sysconfig.get_path("purelib"),
-        sysconfig.get_path("platlib"),
-        *site.getsitepackages(),
-    ]
-    found = []
-    for top in dict.fromkeys(module.partition(".")[0] for module in modules):
-        module: Any = sys.modules[top]
-        places = [*getattr(module, "__path__", []), getattr(module, "__file__", None)]
-        if places[0] and not any(Path(places[0]).is_relative_to(folder) for folder in installed):
-            found.append(Path(places[0]).absolute())
-    return found
-
-
-def extend_search_path(folders: Iterable[str]) -> None:
-    """Append folders to the path on which modules are searched."""
-    sys.path += [folder for folder in folders if folder not in sys.path]
 
 
 def _list_modules(folder: Path) -> list[str]:
