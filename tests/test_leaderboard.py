@@ -1,6 +1,5 @@
 """A tiny leaderboard: its numbers equal plain runs, and it resumes and grows."""
 
-import pickle
 import re
 import shutil
 
@@ -133,27 +132,6 @@ def test_an_interrupted_leaderboard_continues_with_the_same_numbers(
     monkeypatch.setattr(leaderboard, "REFERENCE_SEEDS", 3)
     cli.main(["leaderboard", *TINY, "--out", str(tmp_path / "board")])
     assert table(tmp_path / "board").drop(TIMED).equals(table(board).drop(TIMED))
-
-
-def test_the_engine_that_is_asked_for_gives_the_same_leaderboard(tmp_path, monkeypatch):
-    """Ray itself computes chunks in `test_study`."""
-    asked = []
-
-    def on_ray(chunks, workers, address):
-        asked.append((workers, address))
-        for chunk in chunks:
-            yield chunk, *engines._run(pickle.loads(pickle.dumps(chunk)))
-
-    monkeypatch.setattr(engines, "_ray", on_ray)
-    small = ["--problems", "graph-ambulance", "--agents", "net-q,random", "--episodes", "10",
-             "--seeds", "2"]  # fmt: skip
-    for engine, more in (("local", []), ("ray", ["--address", "here:1"])):
-        words = [*small, "--engine", engine, *more, "--out", str(tmp_path / engine)]
-        cli.main(["leaderboard", *words])
-    assert {*asked} == {(None, "here:1")}
-    ours, theirs = (table(tmp_path / engine).drop(TIMED) for engine in ("local", "ray"))
-    assert ours.height == 2
-    assert ours.equals(theirs)
 
 
 @pytest.mark.parametrize(

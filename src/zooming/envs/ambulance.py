@@ -111,7 +111,7 @@ class Ambulance(CompiledEnv):
         Start state, or "uniform" for a random one. A number counts for every ambulance.
     horizon : int, default 5
         Steps of an episode.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
+    render_mode : {"rgb_array"}, optional
         See `CompiledEnv.render`.
 
     Examples

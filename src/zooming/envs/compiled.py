@@ -40,7 +40,7 @@ from zooming.methods import UpperMethod
 from zooming.validation import Floats, check_int, check_range, clip_rounding, short_repr
 
 Dynamics = Callable[..., float]
-MODES = ("human", "rgb_array", "ansi")
+MODES = ("rgb_array",)
 FRAMES_PER_SECOND = 2  # episodes are short, and each step takes time to read
 MOST_AXES = 10_000  # largest dimension of a built-in environment
 Outcomes = Weighted  # random outcomes [n, k] and their weights [n]
@@ -81,30 +81,24 @@ class RenderedEnv(gym.Env[Any, Any]):
 
     def __init__(self, render_mode: str | None = None) -> None:
         if render_mode is not None and render_mode not in MODES:
-            raise ConfigurationError(
-                f"render_mode={render_mode!r}: choose one of {', '.join(map(repr, MODES))}, or None"
-            )
+            raise ConfigurationError(f"render_mode={render_mode!r}: choose 'rgb_array' or None")
         self.render_mode = render_mode
         self._state: Floats | None = None
         self._played: list[tuple[Floats, Floats, float]] = []
 
     def render(self) -> Any:
-        """Return the picture as pixels ("rgb_array") or text ("ansi"), or print the text ("human").
-
-        In the mode "human", `reset` and `step` render by themselves.
-        """
+        """Return the picture as pixels."""
         if self.render_mode is None:
             gym.logger.warn(
                 f"{self.name} was made without a render mode. Make it with "
-                'render_mode="rgb_array", "human" or "ansi": '
-                f'gymnasium.make(..., render_mode="rgb_array")'
+                'render_mode="rgb_array": gymnasium.make(..., render_mode="rgb_array")'
             )
             return None
         if self._state is None:
             raise gym.error.ResetNeeded(
                 f"{self.name}: no episode is under way; call reset() before render()"
             )
-        return self._render_scene(self.render_mode, self._state, self._played)
+        return self._render_scene(self._state, self._played)
 
     draw = UpperMethod()  # a subclass may define draw(ax, scene): a picture of its own
     _render_scene = UpperMethod()
@@ -117,8 +111,6 @@ class RenderedEnv(gym.Env[Any, Any]):
             self._played = []
         else:
             self._played.append((state, action, reward))
-        if self.render_mode == "human":
-            self.render()
 
 
 class CompiledEnv(RenderedEnv):
@@ -384,9 +376,3 @@ def find_compiled(env: Any) -> CompiledEnv | None:
         and type(env).reset is CompiledEnv.reset
     )
     return env if is_plain else None
-
-
-def find_fusible(env: Any) -> CompiledEnv | None:
-    """Return `find_compiled(env)`, or None if the environment renders every step for a human."""
-    inner = find_compiled(env)
-    return None if inner is None or inner.render_mode == "human" else inner

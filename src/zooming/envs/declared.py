@@ -135,7 +135,7 @@ def compiled_env(
         Lowest and highest reward of one step. Agents then use it by default.
     name : str, optional
         Name for messages. By default that of the function.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
+    render_mode : {"rgb_array"}, optional
         See `CompiledEnv.render`.
     compiled : bool, optional
         Whether the dynamics must compile. By default, dynamics of a given outcome that do not

@@ -82,7 +82,7 @@ class Oil(CompiledEnv):
         Start state, or "uniform" for a random one. A number counts for every dimension.
     horizon : int, default 5
         Steps of an episode.
-    render_mode : {"rgb_array", "human", "ansi"}, optional
+    render_mode : {"rgb_array"}, optional
         See `CompiledEnv.render`.
 
     Examples

@@ -1,4 +1,4 @@
-"""Render an environment: one image, or a few lines of text, per step of an episode."""
+"""Render an environment: one image per step of an episode."""
 
 from __future__ import annotations
 
@@ -15,42 +15,15 @@ from zooming.validation import Floats
 WIDTH, HEIGHT, DPI = 6.4, 4.0, 100  # 640 x 400 pixels; video formats require even numbers
 MOST_RANGES = 8  # coordinates in one image
 STATE, ACTION, QUIET = "#0072B2", "#D55E00", "0.6"
-_LENGTH = 41  # characters per range in text
 
 
 def render_scene(
-    env: RenderedEnv, mode: str, state: Floats, played: Sequence[tuple[Floats, Floats, float]]
-) -> Any:
-    """Render in Gymnasium's `mode`. `played` holds (state, action, reward) of each step."""
-    scene = Scene(state, list(played), sys.modules[__name__])
-    if mode == "rgb_array":
-        return _frame(env, scene)
-    text = _text(env, scene)
-    if mode == "ansi":
-        return text
-    print(text, flush=True)
-    return None
+    env: RenderedEnv, state: Floats, played: Sequence[tuple[Floats, Floats, float]]
+) -> NDArray[np.uint8]:
+    """Return the image as an array [height, width, 3]. No display is needed.
 
-
-def _text(env: RenderedEnv, scene: Scene) -> str:
-    """Return the scene as text: a line of facts, then one line per coordinate.
-
-    Marks: `o` state before, `O` state now, `a` action.
+    `played` holds (state, action, reward) of each step.
     """
-    lines = [f"{env.name}, {_steps_played(env, scene)}", _facts(scene)]
-    for label, low, high, marks in _ranges(env, scene):
-        characters, values = ["-"] * _LENGTH, []
-        for mark, value in marks:
-            characters[round((_LENGTH - 1) * _share(value, low, high))] = _SIGNS[mark]
-            values.append(f"{_SIGNS[mark]} {value:.4g}")
-        lines.append(
-            f"{label:>10} {low:6.4g} |{''.join(characters)}| {high:<6.4g} {', '.join(values)}"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def _frame(env: RenderedEnv, scene: Scene) -> NDArray[np.uint8]:
-    """Return the image as an array [height, width, 3]. No display is needed."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -58,17 +31,18 @@ def _frame(env: RenderedEnv, scene: Scene) -> NDArray[np.uint8]:
         from zooming.plots.look import drawing
     except ImportError as error:
         raise ImportError(
-            "pictures of an environment need matplotlib: pip install 'zooming[lab]'; "
-            'render_mode="ansi" does not'
+            "pictures of an environment need matplotlib: pip install 'zooming[lab]'"
         ) from error
+    scene = Scene(state, list(played), sys.modules[__name__])
     figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI)
     canvas = FigureCanvasAgg(figure)
     with drawing(figure.add_axes((0.11, 0.40, 0.86, 0.43))) as upper:
         env.draw(upper, scene)
     with drawing(figure.add_axes((0.11, 0.12, 0.86, 0.14))) as lower:
         _draw_rewards(lower, [reward for *_, reward in scene.played], env.horizon)
+    steps = f"{len(scene.played)} of {env.horizon} steps played"
     figure.text(0.02, 0.945, env.name, fontsize=11, weight="bold")
-    figure.text(0.97, 0.945, _steps_played(env, scene), fontsize=10, ha="right")
+    figure.text(0.97, 0.945, steps, fontsize=10, ha="right")
     figure.text(0.02, 0.885, _facts(scene), fontsize=9)
     canvas.draw()  # type: ignore[no-untyped-call]
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]
@@ -87,10 +61,6 @@ def _draw_rewards(ax: Any, rewards: list[float], horizon: int) -> None:
     ax.set_ylabel("reward")
 
 
-def _steps_played(env: RenderedEnv, scene: Scene) -> str:
-    return f"{len(scene.played)} of {env.horizon} steps played"
-
-
 def _facts(scene: Scene) -> str:
     """Return a line with the reward and the return so far."""
     if not scene.played:
@@ -100,7 +70,6 @@ def _facts(scene: Scene) -> str:
     return f"reward {scene.played[-1][2]:.4g}, return {so_far:.4g}"
 
 
-_SIGNS = {"before": "o", "action": "a", "now": "O"}
 _MARKERS = {
     "before": {"marker": "o", "markerfacecolor": "white", "color": STATE, "label": "state before"},
     "action": {"marker": "s", "color": ACTION, "label": "action"},

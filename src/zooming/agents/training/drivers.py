@@ -31,7 +31,7 @@ from zooming.agents.tables.q_learner import QLearner
 from zooming.agents.training.history import History, RunArrays
 from zooming.agents.training.many import accepts
 from zooming.agents.warm_start import Guided
-from zooming.envs.compiled import CompiledEnv, find_compiled, find_fusible
+from zooming.envs.compiled import CompiledEnv, find_compiled
 from zooming.errors import ConfigurationError
 from zooming.kernels.loop.crossing import Crossing
 from zooming.methods import UpperMethod
@@ -228,7 +228,7 @@ def learn(
             "learn() of this agent is running already, in this thread (a callback called it) or in "
             "another one; call it after the run"
         )
-    fusible = None if agent.env is None else find_fusible(agent.env)
+    fusible = None if agent.env is None else find_compiled(agent.env)
     can_fuse = fusible is not None and isinstance(agent, Compiled) and agent.axes.are_plain
     if driver == "fused" and not can_fuse:
         raise ConfigurationError(

@@ -12,7 +12,7 @@ from typing import Any
 from zooming import kernels
 from zooming.agents.base.agent import Agent
 from zooming.agents.training.history import History
-from zooming.envs.compiled import find_fusible
+from zooming.envs.compiled import find_compiled
 from zooming.errors import ConfigurationError
 from zooming.validation import check_int, n_cores
 
@@ -78,7 +78,7 @@ def learn_many(
         return history
 
     workers = n_cores() if n_workers is None else check_int(n_workers, "n_workers", 1)
-    if find_fusible(env) is None or kernels.IS_JIT_DISABLED:
+    if find_compiled(env) is None or kernels.IS_JIT_DISABLED:
         return [run(seed, env) for seed in seeds]
     # Threads, not processes: the kernel releases the global interpreter lock.
     pool = ThreadPoolExecutor(workers)

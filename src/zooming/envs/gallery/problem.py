@@ -247,7 +247,7 @@ def _parameters(settings: Any) -> str:
         meaning = one.metadata["meaning"]
         lines += [f"{one.name} : {one.metadata['kind']}, {said}"]
         lines += [f"    {meaning[0].upper()}{meaning[1:]}."]
-    lines += ['render_mode : {"rgb_array", "human", "ansi"}, optional']
+    lines += ['render_mode : {"rgb_array"}, optional']
     lines += ["    See `CompiledEnv.render`."]
     return "".join(f"    {line}\n" for line in lines)
 

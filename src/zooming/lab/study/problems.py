@@ -25,39 +25,22 @@ from zooming.lab.rivals.deep import ALGORITHMS, make_deep
 from zooming.lab.rivals.grid_q import GridQ
 from zooming.lab.rivals.rule_search import RuleSearch
 from zooming.lab.study import modules
-from zooming.validation import passes_options_to, suggest
+from zooming.validation import check_choice, passes_options_to, suggest
 
 
 @passes_options_to(MetricQ)
-def metric_q(
-    env: Any,
-    metric: str = "linf",
-    scale: Any = (1.0, 1.0),
-    points_per_axis: int | None = None,
-    **options: Any,
-) -> MetricQ:
+def metric_q(env: Any, metric: str = "linf", **options: Any) -> MetricQ:
     """Return a MetricQ agent whose metric is given by name, for the command line.
 
-    `metric` is "linf", "l1" or "l2" on boxes, and "discrete" on finite spaces. `scale` is that of
-    `metrics.Product`. All other options are passed to MetricQ.
+    `metric` is "linf", "l1" or "l2" on boxes, and "discrete" on finite spaces. All other options
+    are passed to MetricQ.
 
     >>> import gymnasium as gym
-    >>> metric_q(gym.make("zooming/Oil-v0"), "l2", points_per_axis=9).metric.states
-    L2(points_per_axis=9, scale=[1.0])
+    >>> metric_q(gym.make("zooming/Oil-v0"), "l2").metric.combine
+    2.0
     """
-    if metric not in _METRICS:
-        raise ConfigurationError(
-            f"metric-q: metric={metric!r}: choose one of "
-            f"{', '.join(_METRICS)}{suggest(str(metric), _METRICS)}"
-        )
-    kind, combine = _METRICS[metric]
-    if metric == "discrete" and points_per_axis is not None:
-        raise ConfigurationError(
-            "metric-q: points_per_axis is for the net of a box; metric=discrete has none, so "
-            "leave it out"
-        )
-    side = kind() if metric == "discrete" else kind(points_per_axis)
-    return MetricQ(env, metrics.Product(side, side, combine, scale), **options)
+    kind, combine = _METRICS[check_choice("metric", metric, _METRICS)]
+    return MetricQ(env, metrics.Product(kind(), kind(), combine), **options)
 
 
 _METRICS: dict[str, tuple[Any, str | float]] = {
