@@ -18,7 +18,7 @@ from zooming.lab.paper.sweep import SCALES, Evidence, sweep
 from zooming.lab.study.problems import PRESETS, AgentChoice
 from zooming.lab.study.store import lock
 from zooming.partitions.view import Partition
-from zooming.plots.curve_data import Runs
+from zooming.plots.curves import Runs
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from zooming.app import cli
 from zooming.lab.report import page as findings
 from zooming.lab.report.page import _winner, collect, render_page
 from zooming.lab.study.problems import Problem, problem_named
-from zooming.plots.curve_data import Runs
+from zooming.plots.curves import Runs
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
 

@@ -9,8 +9,7 @@ plots stay readable in black and white. The style is set on the Axes. Matplotlib
 do not change.
 """
 
-from zooming.plots.curve_data import Runs
-from zooming.plots.curves import learning_curves, partition_sizes, regret
+from zooming.plots.curves import Runs, learning_curves, partition_sizes, regret
 from zooming.plots.look import COLORS, drawing
 from zooming.plots.partitions import partition
 from zooming.plots.policies import policy

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from zooming.agents.heuristics import Random
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.partitions.view import Partition
-from zooming.plots.curve_data import Runs
+from zooming.plots.curves import Runs
 from zooming.validation import Floats
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from zooming.lab.study.problems import AgentChoice
 from zooming.lab.study.store import Store
 from zooming.lab.study.study import Study, read_study, run_all
 from zooming.lab.tune import PAPERS_SCALES, GridSearch, best_value
-from zooming.plots.curve_data import Runs
+from zooming.plots.curves import Runs
 from zooming.validation import Floats
 
 ADAPTIVE, NET = "adaptive", "net"

@@ -21,8 +21,7 @@ from zooming.export.pages import fill_page, plotly_script
 from zooming.lab.study.store import MANIFEST, Store, read_json, read_manifest
 from zooming.lab.study.study import FEW_SEEDS, Row, Study, find_optima, read_study
 from zooming.plots import COLORS
-from zooming.plots.curve_data import Runs
-from zooming.plots.curves import N_BINS, bin_returns
+from zooming.plots.curves import N_BINS, Runs, bin_returns
 from zooming.validation import count_noun
 
 PACKAGE = "zooming.lab.report"

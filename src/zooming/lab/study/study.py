@@ -18,7 +18,7 @@ from zooming.lab.study import engines, modules
 from zooming.lab.study.configuration import Chunk, Configuration
 from zooming.lab.study.problems import AgentChoice, Problem, agent_named, resolve_problem
 from zooming.lab.study.store import CHUNKS, Optima, Store, StoredOptimum
-from zooming.plots.curve_data import Runs
+from zooming.plots.curves import Runs
 from zooming.validation import count_noun, import_frames
 
 FEW_SEEDS = 5
