@@ -135,10 +135,8 @@ def test_a_problem_made_by_hand_is_imported_too(shop):
         ("shpo:Shop-v0", "", r"there is no module 'shpo' in .*, and none is installed; did you "
             r"mean 'shop'\?"),
         ("shop.py:Shop-v0", "", r"there is no module 'shop.py' in .*; did you mean 'shop'\?"),
-        ("shop:Chop-v0", "", r"the module 'shop' registers no environment 'Chop-v0' \(it "
-            r"registers Fast.*Shop-v0\); did you"),
-        ("empty:Shop-v0", "x = 1", r"the module 'empty' registers no environment 'Shop-v0' \(it "
-            r"registers nothing\)"),
+        ("shop:Chop-v0", "", r"the module 'shop' registers no environment 'Chop-v0'; did you"),
+        ("empty:Shop-v0", "x = 1", r"the module 'empty' registers no environment 'Shop-v0'"),
         ("classy:Shop", "class Shop: pass", r"add gymnasium.register\('Shop-v0', "
             r"entry_point=Shop\)"),
         ("broken:X", "\nraise OSError('no net')", r"'broken' cannot be imported: OSError: no net"),

@@ -102,11 +102,6 @@ COMPARED = {
         {"adaptive": runs(3.0), "net": runs(3.5)},
         {"adaptive": UNSURE, "net": runs(3.0)},
     ],
-    (claims.beats, "median"): [
-        {"adaptive": runs(3.5), "median": runs(3.0)},
-        {"adaptive": runs(3.0), "median": runs(3.5)},
-        {"adaptive": UNSURE, "median": runs(3.0)},
-    ],
     (claims.ends_ahead,): [
         {"adaptive": runs(3.5), "net": runs(3.0)},
         {"adaptive": runs(3.0), "net": runs(3.5)},

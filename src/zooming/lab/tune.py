@@ -40,14 +40,11 @@ class Tried:
         Mean return per episode.
     interval
         95 % interval of `mean_return`; None with one seed.
-    n_seeds
-        Number of seeds played.
     """
 
     value: float
     mean_return: float
     interval: Interval | None
-    n_seeds: int
 
 
 class GridSearch:
@@ -247,7 +244,6 @@ def tune(
                             one,
                             float(np.mean(returns)),
                             mean_interval(returns) if len(returns) > 1 else None,
-                            len(returns),
                         )
                         for one, returns in ours.items()
                     ),

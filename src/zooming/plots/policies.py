@@ -12,7 +12,7 @@ from zooming.agents.base.agent import Agent
 from zooming.analysis.optimal import Optimal
 from zooming.errors import ConfigurationError
 from zooming.partitions.view import Cut, View, most_visited, view_of
-from zooming.plots.look import COLORS, GRAY, LINES, drawing, panels
+from zooming.plots.look import GRAY, LINES, drawing, panels
 from zooming.plots.partitions import add_colorbar, axis_label, set_ticks, wrap
 from zooming.validation import Floats, short_repr
 
@@ -21,7 +21,6 @@ MOST_STEPS = {1: 6, 2: 3}  # steps drawn by default over one state axis, over tw
 MOST_ROWS = 4  # action axes drawn by default
 N_POINTS = {1: 201, 2: 41}  # along a continuous axis
 MOST_VALUES = {1: 200, 2: 60}  # integers shown along an axis
-MOST_COLORS = 16  # integers of an action that have a color each
 EVERY = 50  # each optimal action takes a search, so that so many of a line are drawn
 
 
@@ -273,19 +272,17 @@ class _Picture:
         rows = panels(ax, len(self.action_axes), len(self.drawn))
         names = self.view.names
         for r, action in enumerate(self.action_axes):
-            norm, cmap, ticks = self._colors(action)
+            low, high = self._span(action)
             for k, drawn in enumerate(self.drawn):
                 with drawing(rows[r, k], boxed=True) as one:
-                    mesh = self._map(one, drawn, action, norm=norm, cmap=cmap)
+                    mesh = self._map(one, drawn, action, vmin=low, vmax=high)
                     if r == len(rows) - 1:
                         one.set_xlabel(axis_label(names, self.across[0]))
                     if k == 0:
                         one.set_ylabel(axis_label(names, self.across[1]))
                     if r == 0:
                         one.set_title("\n".join([f"step {drawn.step}", *wrap(drawn.cut.caption)]))
-            bar = add_colorbar(mesh, list(rows[r]), axis_label(names, action))
-            if ticks is not None:
-                bar.set_ticks(ticks, labels=[f"{value:.0f}" for value in ticks])
+            add_colorbar(mesh, list(rows[r]), axis_label(names, action))
         if ax is None:  # the caller's figure may have its own title
             rows[0, 0].figure.suptitle(f"policy{self._part}", fontsize=10)
         return rows
@@ -301,16 +298,3 @@ class _Picture:
         set_ticks(ax.xaxis, self.view, self.across[0])
         set_ticks(ax.yaxis, self.view, self.across[1])
         return mesh
-
-    def _colors(self, action: int) -> tuple[Any, Any, list[float] | None]:
-        """Return (norm, colormap, ticks) of an action axis. Only few integers have `ticks`."""
-        import matplotlib as mpl
-        from matplotlib.colors import BoundaryNorm, ListedColormap, Normalize
-
-        low, high = self._span(action)
-        n = round(high - low)
-        if not self.view.is_whole[action] or n > MOST_COLORS:
-            return Normalize(low, high), "viridis", None
-        many = mpl.colormaps["viridis"](np.linspace(0.0, 1.0, n))
-        colors = ListedColormap(list(COLORS[:n] if n <= len(COLORS) else many))
-        return BoundaryNorm(low + np.arange(n + 1), n), colors, [low + 0.5 + k for k in range(n)]

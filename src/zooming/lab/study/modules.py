@@ -49,7 +49,6 @@ def import_named(module: str) -> None:
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)
     importlib.invalidate_caches()  # the file may be newer than Python's cache of the folder
-    before = {*gym.registry}
     try:
         importlib.import_module(module)
     except (Exception, SystemExit) as error:
@@ -61,10 +60,6 @@ def import_named(module: str) -> None:
         raise ConfigurationError(
             f"the module {module!r} cannot be imported: {type(error).__name__}: {error}"
         ) from error
-    _REGISTERED[module] = sorted({*gym.registry} - before)
-
-
-_REGISTERED: dict[str, list[str]] = {}  # the ids that importing each module registered
 
 
 def find_id(env_id: str) -> str:
@@ -80,20 +75,10 @@ def find_id(env_id: str) -> str:
             f"{module}"
         )
     if module is not None and name not in gym.registry:
-        ours = _REGISTERED.get(module)
-        registers = (
-            ""
-            if ours is None
-            else f" (it registers {', '.join(ours)})"
-            if ours
-            else " (it registers nothing)"
-        )
-        near = suggest(name, ours or gym.registry)
+        near = suggest(name, gym.registry)
         if isinstance(getattr(sys.modules[module], name, None), type):
             near = f"; add gymnasium.register('{name}-v0', entry_point={name}) at its end"
-        raise ConfigurationError(
-            f"the module {module!r} registers no environment {name!r}{registers}{near}"
-        )
+        raise ConfigurationError(f"the module {module!r} registers no environment {name!r}{near}")
     return name
 
 

@@ -228,7 +228,7 @@ def _show_tuned(found: Sequence[Tuned], n_seeds: int, values: Sequence[float]) -
     names, console = ("problem", "agent"), wide_console()
     tries = make_table(
         "mean return of all episodes on the tuning seeds, ± half a 95 % interval",
-        names, "value", "return", "seeds", "",
+        names, "value", "return", "",
     )  # fmt: skip
     best = make_table(
         "the value with the largest mean return of all episodes, evaluated on seeds it was not "
@@ -242,7 +242,6 @@ def _show_tuned(found: Sequence[Tuned], n_seeds: int, values: Sequence[float]) -
                 *(("", "") if i else (tuned.problem, tuned.agent)),
                 _setting(tuned.option, one.value),
                 format_interval(one.interval, "{:.4f}", one.mean_return),
-                str(one.n_seeds),
                 "best" if one.value == tuned.value else "",
             )
         best.add_row(

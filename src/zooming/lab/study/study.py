@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from numpy.typing import NDArray
 
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.analysis.regret import optimum_error
@@ -252,7 +249,7 @@ def run_all(
                         for store in lacking[chunk.name]:
                             store.write(chunk, arrays, seconds)
                             done += chunk.n_runs
-                            show(chunk, arrays, optima[store][chunk.problem.name])
+                            show(chunk)
             for store in stores:
                 store.write_tables(optima[store])
             return [summarize(store, optima[store]) for store in stores]
@@ -273,7 +270,7 @@ def run_all(
 def _show_progress(total: int, done: int, shown: bool) -> Iterator[Any]:
     """Show a progress bar of runs, if `shown`. Yield a function that advances it by a chunk."""
     if not shown:
-        yield lambda *news: None
+        yield lambda chunk: None
         return
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -283,22 +280,13 @@ def _show_progress(total: int, done: int, shown: bool) -> Iterator[Any]:
 
     rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # the news, cut to fit in the line
     news = TextColumn("{task.description}", table_column=rest)
-    began, steps = time.perf_counter(), 0
     with progress(
         BarColumn(16), MofNCompleteColumn(), "runs", TimeRemainingColumn(), news, expand=True
     ) as bar:
         task = bar.add_task("", total=total, completed=done)
 
-        def show(
-            chunk: Chunk, arrays: dict[str, NDArray[Any]], optimum: StoredOptimum | None
-        ) -> None:
-            nonlocal steps
-            steps += int(arrays["horizon"].sum()) * chunk.episodes
-            against = "" if optimum is None else f" of {optimum.return_:.3f}"
-            text = (
-                f"{steps / (time.perf_counter() - began):,.0f} steps/s, {chunk.agent.label} on "
-                f"{chunk.problem.name}: {arrays['final_return'].mean():.3f}{against}"
-            )
+        def show(chunk: Chunk) -> None:
+            text = f"{chunk.agent.label} on {chunk.problem.name}"
             bar.update(task, advance=chunk.n_runs, description=escape(text))
 
         yield show
