@@ -14,7 +14,6 @@ import tyro
 from gymnasium.envs.registration import load_env_creator, registry
 
 from zooming.analysis.intervals import Interval
-from zooming.errors import ConfigurationError
 from zooming.lab.rivals.rival import library_of, versions_of
 from zooming.lab.study.engines import Stopped
 from zooming.lab.study.problems import (
@@ -83,9 +82,7 @@ def tune(
     out: str,
     agents: str = "adaptive-q,net-q",
     option: str = "bonus",
-    values: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NUMBER ...")] = tuple(
-        map(str, PAPERS_SCALES)
-    ),
+    values: Annotated[tuple[int | float, ...], tyro.conf.arg(metavar="NUMBER ...")] = PAPERS_SCALES,
     episodes: int = 2000,
     seeds: int = 10,
     evaluation_seeds: int = 20,
@@ -103,8 +100,8 @@ def tune(
         agents: names separated by commas, with settings after colons. The agents auto and planner
             have nothing to tune.
         option: name of the option to tune.
-        values: values to try, separated by spaces or commas. By default the scales of the bonus in
-            the paper. If all are integers, only integers are tried.
+        values: values to try. By default the scales of the bonus in the paper. If all are integers,
+            only integers are tried.
         episodes: number of episodes of each run.
         seeds: number of tuning runs per value. The best value has the largest mean return over
             all episodes.
@@ -114,14 +111,14 @@ def tune(
         entropy: number from which the seeds are derived. Another number gives other seeds.
         workers: number of processes. By default one per core.
     """
-    options, numbers = settings_from(set), numbers_from(values, "--values")
+    options = settings_from(set)
     try:
         found = tune_options(
             [problem_named(name, options) for name in problems],
             agents_named(agents),
             out,
             option=option,
-            values=numbers,
+            values=values,
             episodes=episodes,
             seeds=seeds,
             evaluation_seeds=evaluation_seeds,
@@ -131,7 +128,7 @@ def tune(
         )
     except Stopped as stopped:
         say_how_to_continue(stopped)
-    _show_tuned(found, evaluation_seeds, numbers)
+    _show_tuned(found, evaluation_seeds, values)
     print(
         f"samples are the steps that tuning took; every value that was tried is in {out}/tuned.json"
     )
@@ -155,26 +152,6 @@ def list_names() -> None:
 
 def _first_line(documented: Any) -> str:
     return next(iter((documented.__doc__ or "").strip().splitlines()), "")
-
-
-def numbers_from(texts: Sequence[str], what: str) -> tuple[int | float, ...]:
-    """Parse numbers that are separated by spaces or commas: `0.1 1` or `0.1,1`.
-
-    >>> numbers_from(["0.1,1", "2"], "--values")
-    (0.1, 1, 2)
-    """
-    found: list[int | float] = []
-    for part in (part for text in texts for part in text.strip(" ,").split(",")):
-        try:
-            found.append(int(part))
-        except ValueError:
-            try:
-                found.append(float(part))
-            except ValueError as error:
-                raise ConfigurationError(
-                    f"{what} {' '.join(texts)}: {part!r} is not a number; write 0.1 1 or 0.1,1"
-                ) from error
-    return tuple(found)
 
 
 def say_how_to_continue(stopped: Stopped) -> NoReturn:
