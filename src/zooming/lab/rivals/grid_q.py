@@ -134,6 +134,16 @@ class GridQ(Rival):
         """Memory of the table in bytes."""
         return self.table.nbytes
 
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {"generator": self._generator.bit_generator.state}, {"table": self.table}
+
+    def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        table = arrays["table"]
+        if table.shape != self.table.shape or table.dtype != np.float64:
+            raise ValueError(f"the table has the shape {table.shape}, not {self.table.shape}")
+        self.table = np.array(table)
+        self._generator.bit_generator.state = values["generator"]
+
 
 class StateGrid:
     """Cells of states: each axis is cut into `bins` equal parts, a categorical one into its values.
