@@ -171,8 +171,9 @@ class PlainPlan:
         gaps = np.maximum(0.0, excess) * np.minimum(2.0, np.maximum(0.0, near - 1.0) + c.EMPTY)
         own = share / (count + share)
         gap = gaps[seen].sum() / max(1, seen.sum())
-        variance = noise * factor / (mass + c.PRIOR)
-        variance += gap * own**2 / (near + c.EMPTY)
+        narrow = self.kernel(np.minimum(widths, math.log2(self.radius())))
+        variance = noise * factor / (narrow @ count + c.PRIOR)
+        variance += gap * own**2 / (narrow @ seen + c.EMPTY)
         away = np.full(len(self.steps), np.nan)
         away[used] = errors(kernel, share)[0] * math.sqrt(factor)
         return {

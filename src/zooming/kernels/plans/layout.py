@@ -23,8 +23,9 @@ class Constants(NamedTuple):
     OPTIMISM: A[float, "standard errors in the bonus of learning and the policy's penalty"] = 0.5
     FULL: A[float, "after k > FULL episodes the bonus is scaled by (FULL / k)^FADING"] = 100.0
     FADING: A[float, "what has been uncertain for long matters less"] = 0.25
-    BALLS: A[float, "what lies outside BALLS sqrt(samples) balls that fill the space is far"] = 1.0
+    BALLS: A[float, "a sample is evidence in a ball; BALLS sqrt(samples) fill the space"] = 4.0
     EXPLORING: A[float, "episode k goes far from samples with chance EXPLORING / sqrt(k)"] = 0.5
+    FAR_BALLS: A[float, "as BALLS, for the least distance worth such an episode"] = 0.2
     PRICE: A[float, "no bonus for a loss of more than PRICE spreads of good returns"] = 3.0
     GROWTH: A[float, "a plan is made when the episodes have grown by this factor"] = 1.1
     EARLY: A[int, "plans that tune all bandwidths and compare all steps"] = 10
@@ -66,11 +67,11 @@ class Constants(NamedTuple):
 CONSTANTS = Constants()
 # Kernels read plain names, which the compiler takes as numbers.
 (
-    OPTIMISM, FULL, FADING, BALLS, EXPLORING, PRICE, GROWTH, EARLY, SPARING, UNITS, FEW_AXES,
-    MORE_AXES, FIRST_SHARE, CELLS_PER_EPISODE, CELLS_PER_ROOT, CHEAP, MOST_CELLS, WIDTH_POWER,
-    EVEN, END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, FIRST_WIDTH, DOUBT, EXOGENOUS,
-    LEAST_FREEDOM, MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE, EMPTY, SLOPE,
-    PLAYED, OLD, WORSE, USUAL,
+    OPTIMISM, FULL, FADING, BALLS, EXPLORING, FAR_BALLS, PRICE, GROWTH, EARLY, SPARING, UNITS,
+    FEW_AXES, MORE_AXES, FIRST_SHARE, CELLS_PER_EPISODE, CELLS_PER_ROOT, CHEAP, MOST_CELLS,
+    WIDTH_POWER, EVEN, END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, FIRST_WIDTH, DOUBT,
+    EXOGENOUS, LEAST_FREEDOM, MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE, EMPTY,
+    SLOPE, PLAYED, OLD, WORSE, USUAL,
 ) = CONSTANTS  # fmt: skip
 SHARES = np.array([1e9, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01])  # see `leave_one_out`
 
@@ -83,9 +84,10 @@ WEIGHT, MEAN_REWARD, SPREAD = 0, 1, 2  # columns of `Samples.numbers`
 # Rows of `work`: statistics of a target, such as the reward, in each cell. COUNT, TOTAL, SQUARE:
 # number of samples, sum and sum of squares of the target (after `remove_trend`, of its residuals).
 # TREND: the trend. SUM, MASS, MEAN: kernel-weighted sum, weight and mean of the residuals. NEAR:
-# kernel weight of visited cells.
-COUNT, TOTAL, SQUARE, TREND, SUM, MASS, MEAN, NEAR = range(8)
-N_ROWS = 8
+# kernel weight of visited cells. EVIDENCE, AROUND: MASS and NEAR with the narrower kernel of the
+# variance, see `narrow`.
+COUNT, TOTAL, SQUARE, TREND, SUM, MASS, MEAN, NEAR, EVIDENCE, AROUND = range(10)
+N_ROWS = 10
 # Columns of `found`: mean squared leave-one-out error, mean error of a cell left out, see
 # `smoothing`, and the factor of `remove_trend`.
 NOISE, GAP, SHARE, FACTOR = range(4)

@@ -14,7 +14,8 @@ In the order of the code, with samples (h, x, a, r, x') and cells c of a grid ov
         mean       m = sum w (target - t) / (sum w + PRIOR)
         predict    t + m + (total - n m) / (n + share),  n and total of the cell's own residuals
         tune       bandwidths and share by leave-one-out error
-        variance   s^2 = noise / (sum w + PRIOR) + gap (share / (n + share))^2 / (visited + EMPTY)
+        variance   s^2 = noise / (sum v + PRIOR) + gap (share / (n + share))^2 / (visited + EMPTY),
+                   v as w, but no wider than balls that fill the space, see `narrow`
         Q_h        = reward_h + next value_h,  next value_h = prediction of y + V_{h+1}(f)
         bonus_h    = OPTIMISM sqrt(s^2 of rewards + s^2 of values)
         V_h        = Q_h of the action with the largest Q_h + bonus_h, at most the cap
@@ -44,6 +45,8 @@ from zooming.kernels.plans.layout import (
     COUNT,
     EARLY,
     ENOUGH,
+    EVIDENCE,
+    FAR_BALLS,
     GROWTH,
     LEAST_REPEATS,
     MEAN,
@@ -100,7 +103,7 @@ class Models(NamedTuple):
     places: Any  # [n_states]
     after: Any  # [n_states + 1]: values of next states; the last entry is 0
     distances: Any  # [n_cells]: to the nearest cell with samples
-    radius: Any  # float: the least distance that is far, and the largest bandwidth of the way
+    radius: Any  # float: the largest bandwidth of the standard error and of the way
     work: Any  # [N_FITS, N_ROWS, n_cells], see COUNT
     found: Any  # [N_FITS, 4]: see NOISE
     members: Any  # [N_FITS, horizon] bool: the steps whose samples are in COUNT
@@ -140,14 +143,14 @@ def look(core, samples, n_samples, grid, widths, apart, plan, is_learning):
     is_thorough = core[0]["n_plans"] < EARLY or core[0]["n_plans"] % SPARING == 0
     tunes = is_learning and is_thorough
     rows = sort_by_step(samples, n_samples, grid, n_state, horizon)
-    n_total, distances = np.sum(rows.weights), np.zeros(n_cells)
-    radius = covering_radius(grid, BALLS * (1.0 + np.sqrt(n_total)))
+    n_total = np.sum(rows.weights)
+    root, distances = 1.0 + np.sqrt(n_total), np.zeros(n_cells)
     places, chances = np.zeros(n_states, np.int64), np.zeros((horizon, n_states))
     has_exogenous = find_exogenous(rows, grid, places, chances)
     if is_learning:
         span = max(0.0, core[0]["most"] - core[0]["least"])
         measure_distances(rows.cells, grid, distances)
-        core[0]["far"] = radius if span > 0.0 else 0.0
+        core[0]["far"] = covering_radius(grid, FAR_BALLS * root) if span > 0.0 else 0.0
         core[0]["is_exact"] = repeats_agree(
             samples, n_samples, grid, n_cells, n_state, horizon, span
         )
@@ -167,8 +170,9 @@ def look(core, samples, n_samples, grid, widths, apart, plan, is_learning):
         np.array([weighted_mean(rows.weights, rows.rewards), 0.0]), has_drift,
         follow(drifts, sample_points(samples, n_followed, rows, grid), grid),
         follow(drifts, centers, grid), has_exogenous, chances, places, np.zeros(n_states + 1),
-        distances, radius, np.zeros((N_FITS, N_ROWS, n_cells)), np.zeros((N_FITS, 4)),
-        np.zeros((N_FITS, horizon), np.bool_), np.full((N_FITS, n_axes), np.nan),
+        distances, covering_radius(grid, BALLS * root), np.zeros((N_FITS, N_ROWS, n_cells)),
+        np.zeros((N_FITS, 4)), np.zeros((N_FITS, horizon), np.bool_),
+        np.full((N_FITS, n_axes), np.nan),
         np.zeros((N_FITS, n_columns, n_columns)), np.zeros((2, 2, n_samples)), features,
         np.ones((n_axes, largest(grid.bins))), np.zeros(2 * n_cells), np.zeros(SHARES.shape[0]),
     )  # fmt: skip
@@ -232,13 +236,12 @@ def find_way(models, row, step, plan):
         if models.members[row, h]:
             for i in range(rows.first[h], rows.first[h + 1]):
                 totals[rows.cells[i]] += rows.weights[i] * farthest[rows.nexts[i]]
-    sums, masses = totals.copy(), work[COUNT].copy()
+    sums = totals.copy()
     widths = np.minimum(models.kernels[row], np.log2(models.radius))
     set_decay(models.grid, widths, models.decay)
     smooth(sums, models.grid, models.decay, models.buffer)
-    smooth(masses, models.grid, models.decay, models.buffer)
     for c in range(n_cells):
-        mean = sums[c] / (masses[c] + PRIOR)
+        mean = sums[c] / (work[EVIDENCE, c] + PRIOR)
         mean += (totals[c] - work[COUNT, c] * mean) / (work[COUNT, c] + models.found[row, SHARE])
         plan.way[step, c] = max(models.distances[c], mean)
 

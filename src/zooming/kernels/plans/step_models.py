@@ -8,7 +8,8 @@ A target, such as the reward, has one of two forms at each step:
 A step is ALONE if this has clearly less leave-one-out error than ALIKE.
 
 The variance of a prediction has two terms: noise / kernel mass, and the squared error of predicting
-a cell from others. The second one fades as the cell gets samples of its own.
+a cell from others. The second one fades as the cell gets samples of its own. The kernel of the
+variance is never wider than the radius at which BALLS sqrt(samples) balls fill the space.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from zooming.kernels.loop.jit import jit_inline, jit_kernel
 from zooming.kernels.plans.layout import (
     ALIKE,
     ALONE,
+    AROUND,
     COUNT,
     DOUBT,
     EMPTY,
+    EVIDENCE,
     FACTOR,
     GAP,
     MASS,
     MEAN,
-    NEAR,
     NOISE,
     OWN,
     POOL,
@@ -39,7 +41,15 @@ from zooming.kernels.plans.layout import (
     TREND,
     TRIAL,
 )
-from zooming.kernels.plans.smoothing import measure_gaps, predict_cells, tune, without_one
+from zooming.kernels.plans.smoothing import (
+    mark_visited,
+    measure_gaps,
+    predict_cells,
+    set_decay,
+    smooth,
+    tune,
+    without_one,
+)
 from zooming.kernels.plans.trends import remove_trend
 
 
@@ -141,12 +151,29 @@ def is_equal(widths, others):
 
 @jit_kernel
 def finish(models, kind, row):
-    """Write the predictions of a fit into MEAN, and for their variance GAP and the row NEAR."""
+    """Write the predictions of a fit into MEAN, and GAP, EVIDENCE and AROUND for their variance."""
     work, found, widths = models.work[row], models.found[row], models.widths[kind, form_of(row)]
     is_same = is_equal(widths, models.kernels[row])
     found[GAP] = measure_gaps(work, models.grid, models.decay, is_same, found[NOISE], models.buffer)
     predict_cells(work, found[SHARE])
-    models.kernels[row] = widths
+    if not is_same:
+        narrow(models, row, widths)
+        models.kernels[row] = widths
+
+
+@jit_kernel
+def narrow(models, row, widths):
+    """Write EVIDENCE and AROUND: MASS and NEAR of a kernel that is at most `models.radius` wide.
+
+    A wide bandwidth is chosen if distant samples predict the target at other samples well. That is
+    no evidence about cells far from all samples, so their standard error must stay large.
+    """
+    work, grid = models.work[row], models.grid
+    set_decay(grid, np.minimum(widths, np.log2(models.radius)), models.decay)
+    work[EVIDENCE] = work[COUNT]
+    mark_visited(work, AROUND)
+    smooth(work[EVIDENCE], grid, models.decay, models.buffer)
+    smooth(work[AROUND], grid, models.decay, models.buffer)
 
 
 @jit_kernel
@@ -189,5 +216,5 @@ def find_losses(models, kind, step, row):
 def variance_at(work, cell, found):
     """Return the squared standard error of a prediction."""
     own = found[SHARE] / (work[COUNT, cell] + found[SHARE])
-    noise = found[NOISE] / (work[MASS, cell] + PRIOR)
-    return noise + found[GAP] * own * own / (work[NEAR, cell] + EMPTY)
+    noise = found[NOISE] / (work[EVIDENCE, cell] + PRIOR)
+    return noise + found[GAP] * own * own / (work[AROUND, cell] + EMPTY)
