@@ -8,7 +8,7 @@ Newsvendor with Discrete actions: all whole orders (ordered), and six orders who
 order (categories). There the other policy has the rule's actions times 0.85, as the nearest order,
 and the log of Menu has noise of 30 %: this share of its orders is drawn from all. Thermostat has a
 kink where its rule plays.
-One line per problem, policy and method: intervals that contain the value of the policy, logs
+One line per problem and policy: intervals that contain the value of the policy, logs
 without an answer, the mean error and the mean half-width.
 """
 
@@ -27,7 +27,6 @@ import zooming
 
 ORDERS = {"Orders": tuple(range(21)), "Menu": (3, 0, 8, 5, 1, 6)}
 PROBLEMS = ("Bidding", "Regulator", "Newsvendor", "Pricing", "Inventory", *ORDERS, "Thermostat")
-METHODS = {"model": {}, "doubly robust": {"propensity": "propensity"}}
 RADIUS = 0.1
 
 
@@ -93,38 +92,35 @@ def value(env: gym.Env, policy: object, ordered: bool) -> float:
 
 
 def main(logs: int, episodes: int, problems: Sequence[str]) -> None:
-    """Print one line per problem, policy and method."""
-    print("problem | policy | truth | method | cover | no answer | error | ±")
+    """Print one line per problem and policy."""
+    print("problem | policy | truth | cover | no answer | error | ±")
     for problem, share in product(problems, (1.0, None)):
         env, ordered = make(problem), problem == "Orders"
         share = share or (0.85 if problem in ORDERS else 0.95)
         policy = policy_of(env, share)
         is_menu = problem == "Menu"
         truth = value(env, policy, ordered)
-        found = {method: [] for method in METHODS}
+        rows = []
         began = time.perf_counter()
         for seed in range(logs):
             log = zooming.record(
                 env, policy_of(env, 1.0), episodes, epsilon=0.05, noise=0.3 if is_menu else RADIUS,
-                propensities=True, ordered=ordered, seed=seed,
+                ordered=ordered, seed=seed,
             )  # fmt: skip
-            for method, options in METHODS.items():
-                asked = {**options, "radius": RADIUS, "ordered": ordered}
-                one = zooming.evaluate_on(log, policy, env=env, **asked)
-                found[method].append((one.mean, *one.interval))
+            one = zooming.evaluate_on(log, policy, env=env, radius=RADIUS, ordered=ordered)
+            rows.append((one.mean, *one.interval))
         seconds = (time.perf_counter() - began) / logs
-        for method, rows in found.items():
-            mean, low, high = np.array(rows).T
-            known = ~np.isnan(mean)
-            n = int(known.sum())
-            line = f"{problem} | x {share:g} | {truth:.4g} | {method} |"
-            if n:
-                cover = int(((low <= truth) & (truth <= high)).sum())
-                error, half = (mean - truth)[known].mean(), ((high - low) / 2)[known].mean()
-                line += f" {cover}/{n} | {logs - n} | {error:+.3g} | {half:.3g}"
-            else:
-                line += f" - | {logs} | - | -"
-            print(line, flush=True)
+        mean, low, high = np.array(rows).T
+        known = ~np.isnan(mean)
+        n = int(known.sum())
+        line = f"{problem} | x {share:g} | {truth:.4g} |"
+        if n:
+            cover = int(((low <= truth) & (truth <= high)).sum())
+            error, half = (mean - truth)[known].mean(), ((high - low) / 2)[known].mean()
+            line += f" {cover}/{n} | {logs - n} | {error:+.3g} | {half:.3g}"
+        else:
+            line += f" - | {logs} | - | -"
+        print(line, flush=True)
         print(f"# {seconds:.1f} s per log", flush=True)
 
 

@@ -13,11 +13,8 @@ from gymnasium.wrappers import TimeLimit
 import zooming
 from off_policy import Thermostat
 from zooming.agents.base.rules import Exploration
-from zooming.logs import evaluate_on as weighting
 from zooming.logs.fitted import Neighbors
 
-METHODS = {"model": {}, "doubly robust": {"propensity": "propensity"}}
-WEIGHTED = METHODS["doubly robust"]
 HORIZON = 3
 
 
@@ -31,34 +28,26 @@ def rule():
 
 @pytest.fixture(scope="module")
 def log():
-    options = {"epsilon": 0.1, "noise": 0.1, "propensities": True}
-    return zooming.record(env(), rule(), 150, seed=3, **options)
+    return zooming.record(env(), rule(), 150, seed=3, epsilon=0.1, noise=0.1)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_finds_the_value_of_the_rule_and_says_what_it_rests_on(log, method):
+def test_the_value_of_the_rule_is_found_with_what_it_rests_on(log):
     truth = zooming.evaluate(rule(), env(), exact=True).mean
-    found = zooming.evaluate_on(log, rule(), env=env(), **METHODS[method])
+    found = zooming.evaluate_on(log, rule(), env=env())
     low, high = found.interval
     assert low < truth < high
     assert high - low < 0.8 * truth
-    assert found.method == method
     assert found.support > 0.95
     assert 10 < found.effective_samples <= 150
-    assert f"by {method}" in str(found)
     assert all(one in str(found) for one in found.assumptions)
-    assert ("propensities are those" in str(found)) == (method != "model")
-    assert ("the error of the regression is the same" in str(found)) == (method != "model")
-    assert "one of the two is enough" not in str(found)  # on continuous actions
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_intervals_contain_the_value_of_the_logging_rule_at_a_kink(method):
+def test_intervals_contain_the_value_of_the_logging_rule_at_a_kink():
     env, truth = Thermostat(), -0.119
     rule = env.rule.act
-    options = {"noise": 0.1, "epsilon": 0.05, "propensities": True, "seed": 0}
+    options = {"noise": 0.1, "epsilon": 0.05, "seed": 0}
     log = zooming.record(env, rule, 600, horizon=3, **options)
-    found = zooming.evaluate_on(log, rule, env=env, horizon=3, resamples=20, **METHODS[method])
+    found = zooming.evaluate_on(log, rule, env=env, horizon=3, resamples=20)
     low, high = found.interval
     assert low < truth < high
     assert high - low < 0.3
@@ -98,8 +87,8 @@ def test_there_is_no_answer_without_data(log):
     assert "the log has data near 0%" in found.reason
     assert str(found).startswith("no answer: ")
     few = log.filter(pl.col("episode") < 8)
-    said = zooming.evaluate_on(few, rule(), env=env(), propensity="propensity", radius=0.4)
-    assert "by their weights, the logged episodes amount to" in said.reason
+    said = zooming.evaluate_on(few, rule(), env=env(), radius=0.4)
+    assert "near the policy's actions, the logged episodes amount to" in said.reason
     assert "of 8: that many do what the policy does" in said.reason
 
 
@@ -112,7 +101,7 @@ def change(log, row, column, value):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"propensity": "chance"}, "no column 'chance' for propensity="),
+        ({"propensity": "chance"}, "a column='propensity'"),
         ({"level": 1.0}, "level=1.0"),
         ({"radius": 0.0}, "radius=0.0"),
         ({"resamples": 3}, "resamples"),
@@ -135,56 +124,9 @@ def test_a_wrong_policy_or_log_is_refused(log):
         zooming.evaluate_on(log, zooming.Median(env(), seed=0), env=env())
     with pytest.raises(zooming.ConfigurationError, match="has 1 whole episodes"):
         zooming.evaluate_on(log[:3], rule(), env=env())
-    spoiled = change(log, 4, "propensity", 0.0)
-    with pytest.raises(zooming.TransitionError, match="row 4 has the propensity 0"):
-        zooming.evaluate_on(spoiled, rule(), env=env(), propensity="propensity")
     spoiled = change(log, 5, "action_0", None)
     with pytest.raises(zooming.TransitionError, match=r"nothing was evaluated: .*row 5"):
         zooming.evaluate_on(spoiled, rule(), env=env())
-    cut = log.filter((pl.col("episode") != 2) | (pl.col("step") < 2))
-    with pytest.raises(zooming.ConfigurationError, match="weights need whole episodes"):
-        zooming.evaluate_on(cut, rule(), env=env(), propensity="propensity")
-
-
-# --- propensities ---------------------------------------------------------------------------------
-
-
-def test_propensities_are_densities_and_infinite_for_a_policy_without_noise():
-    made = env()
-    high = made.action_space.high[0]
-    exact = zooming.record(made, lambda s, x: [8.0], 30, epsilon=0.5, propensities=True)
-    is_rule = exact["action_0"] == 8.0
-    assert exact.filter(is_rule)["propensity"].is_infinite().all()
-    assert np.allclose(exact.filter(~is_rule)["propensity"], 0.5 / high)
-    noisy = zooming.record(made, lambda s, x: [8.0], 30, noise=0.1, propensities=True)
-    assert noisy["action_0"].is_between(8.0 - 0.1 * high, 8.0 + 0.1 * high).all()
-    assert np.allclose(noisy["propensity"], 1 / (0.2 * high))
-    assert "propensity" not in zooming.record(made, lambda s, x: [8.0], 2).columns
-
-
-class Coin(gym.Env):
-    """Two actions, one step; the reward is the action."""
-
-    observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-    action_space = gym.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.zeros(1), {}
-
-    def step(self, action):
-        return np.zeros(1), float(action), True, False, {}
-
-
-def test_discrete_actions_have_probabilities_and_exact_weights():
-    log = zooming.record(
-        Coin(), lambda s, x: 0, 200, epsilon=0.5, propensities=True, horizon=1, seed=1
-    )
-    assert set(zip(log["action"], log["propensity"], strict=True)) == {(0.0, 0.75), (1.0, 0.25)}
-    for options in METHODS.values():
-        found = zooming.evaluate_on(log, lambda s, x: 1, env=Coin(), horizon=1, **options)
-        assert found.mean == pytest.approx(1.0)
-    assert found.effective_samples == log["action"].sum()
 
 
 def test_noise_needs_a_bounded_space_and_random_actions_do_not_know_the_environment():
@@ -196,15 +138,6 @@ def test_noise_needs_a_bounded_space_and_random_actions_do_not_know_the_environm
     demand = log["state_0"] + log["action_0"] - log["next_state_0"]
     assert demand.std() > 1
     assert abs(np.corrcoef(demand, log["action_0"])[0, 1]) < 0.1
-
-
-def test_weights_of_ended_episodes_stay():
-    weights = np.array([[1.0, 2.0], [1.0, 0.0]])
-    assert weighting.effective_samples(weights) == 1.0
-    counts = np.array([[1.0, 0.0], [1.0, 2.0]])
-    found = weighting.weighted_sums(weights, np.array([[[2.0], [3.0]], [[4.0], [5.0]]]), counts)
-    assert found[0] == 6.0
-    assert np.isnan(found[1])
 
 
 def test_a_log_of_one_action_answers_for_that_action_only():
@@ -261,7 +194,7 @@ def order_up_to(level, env):
 
 
 def record(env, level, episodes=150, noise=0.1, epsilon=0.05, **options):
-    shared = {"propensities": True, "seed": 0, **options}
+    shared = {"seed": 0, **options}
     policy = order_up_to(level, env)
     return zooming.record(env, policy, episodes, noise=noise, epsilon=epsilon, **shared)
 
@@ -311,29 +244,23 @@ def test_weights_of_few_neighbors_are_of_the_same_categories_and_not_negative():
 # --- advice ---------------------------------------------------------------------------------------
 
 
-def follow(step, log, record_again, options):
-    """Return the log and the options after one step of the advice."""
-    if not step.startswith("record"):
-        assert step == "leave out propensity="
-        return log, options | {"propensity": None}
+def follow(step, record_again):
+    """Return the log that the advice asks for."""
     n = int(re.search(r"[\d,]+", step)[0].replace(",", ""))
     said = re.fullmatch(
         r"record .* of this policy(?: with noise=([\d.]+)(?: and ordered=\['(.*)'\])?)?", step
     )
-    return record_again(n, float(said[1] or 0), ordered=said[2] or False), options
+    return record_again(n, float(said[1] or 0), ordered=said[2] or False)
 
 
 @pytest.mark.parametrize(("make", "level", "recorded", "asked", "reason"), [
     (discrete, 7, {"ordered": True, "episodes": 60}, {}, "the log has data near"),
-    (discrete, 7, {"noise": 0.0}, WEIGHTED, "the log has data near"),
-    (boxed, 7, {"noise": 0.0}, WEIGHTED, "by their weights"),
     (boxed, 6, {"noise": 0.0, "epsilon": 0.0}, {}, "not on all sides"),
     (discrete, 16, {"ordered": True}, {"ordered": True}, r"and ordered=\['action'\]"),
     (boxed, 8, {"episodes": 15}, {"radius": 0.3}, "near the policy's actions, the logged"),
-    (continuous, 8, {"noise": 0.0}, WEIGHTED, "by their weights"),
     (continuous, 8, {"episodes": 60}, {"radius": 0.04}, "near"),
 ])  # fmt: skip
-def test_every_step_that_a_refusal_names_gives_an_answer(make, level, recorded, asked, reason):
+def test_the_log_that_a_refusal_names_gives_an_answer(make, level, recorded, asked, reason):
     env = make()
     policy = order_up_to(level, env)
     log = record(env, 8, **recorded)
@@ -344,16 +271,8 @@ def test_every_step_that_a_refusal_names_gives_an_answer(make, level, recorded, 
     options = {"env": env, "resamples": 20, **asked}
     said = zooming.evaluate_on(log, policy, **options).reason
     assert re.search(reason, said)
-    for step in said.split("; ")[1].split(", or "):
-        new, changed = follow(step, log, record_again, options)
-        assert zooming.evaluate_on(new, policy, **changed).reason is None, step
-
-
-def test_integers_that_a_log_without_noise_plays_have_exact_weights():
-    log = record(boxed(), 8, noise=0.0, epsilon=0.0)
-    found = zooming.evaluate_on(log, order_up_to(8, boxed()), env=boxed(), **WEIGHTED)
-    assert (found.mean, found.effective_samples) == (pytest.approx(found.logged_mean), 150)
-    assert "axes" not in str(found)
+    new = follow(said.split("; ")[1], record_again)
+    assert zooming.evaluate_on(new, policy, **options).reason is None
 
 
 # --- the log --------------------------------------------------------------------------------------
@@ -387,10 +306,7 @@ def test_noise_changes_a_category_rarely_and_stays_near_on_ordered_axes():
     loose = record(discrete(), 8, 200, noise=0.3, epsilon=0.0)
     first = loose.filter(pl.col("step") == 0)
     is_own = first["action"] == 8
-    assert np.allclose(first.filter(is_own)["propensity"], 0.7 + 0.3 / 21)
-    assert np.allclose(first.filter(~is_own)["propensity"], 0.3 / 21)
     assert is_own.mean() == pytest.approx(0.7 + 0.3 / 21, abs=0.1)
     near = record(discrete(), 8, 50, noise=0.1, epsilon=0.0, ordered=["action"])
     first = near.filter(pl.col("step") == 0)
     assert set(first["action"]) == {6, 7, 8, 9, 10}
-    assert np.allclose(first["propensity"], 1 / 5)

@@ -1,13 +1,12 @@
 """Off-policy evaluation: estimate the return of a policy from the log of another one.
 
-The estimate is that of fitted Q evaluation (`fitted`). With propensities it is doubly robust: the
-errors of the regression at the logged steps, weighted by the ratio of the two policies, correct it.
+The estimate is that of fitted Q evaluation (`fitted`), with a bootstrap over episodes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -18,16 +17,15 @@ from zooming.agents.base.agent import Agent
 from zooming.agents.base.problem import LearningProblem, check_env
 from zooming.agents.base.rules import as_function
 from zooming.analysis.intervals import t_quantile
-from zooming.errors import ConfigurationError, TransitionError
+from zooming.errors import ConfigurationError
 from zooming.logs import fitted
-from zooming.logs.fitted import FittedModel, Indices, Trajectories
+from zooming.logs.fitted import FittedModel, Trajectories
 from zooming.logs.learn import Checker
-from zooming.logs.reading import open_log
+from zooming.logs.reading import COLUMN_OPTIONS, open_log
 from zooming.spaces.axes import axes_of
-from zooming.spaces.flatten import CATEGORICAL, INTERVAL, ORDERED
+from zooming.spaces.flatten import CATEGORICAL, ORDERED
 from zooming.validation import Floats, check_choice, check_float, check_int, count_noun
 
-MODEL, DOUBLY_ROBUST = "model", "doubly robust"
 LEAST_SUPPORT = 0.9  # share of the policy's steps near which the log must have data
 LEAST_INSIDE = 0.5  # share of these at which the regression must not extrapolate
 LEAST_EFFECTIVE = 10.0  # effective samples below which there is no answer
@@ -35,20 +33,12 @@ MORE = 5  # times as many episodes are advised where the log has too few
 FEWEST_ADVISED = 100  # episodes of a new log
 SETTLED = 1.1  # factor of the change with twice as many neighbors, for chance
 
-_SAME = "dynamics, rewards and starts in the future are the same as when the log was made"
-_MARKOV = "the logged state and the step decide what follows: nothing hidden influenced the actions"
-_SMOOTH = (
-    "rewards and transitions vary smoothly, so that nearby logged steps stand for the policy's"
-)
-_WIDER = (
+ASSUMPTIONS = (
+    "dynamics, rewards and starts in the future are the same as when the log was made",
+    "the logged state and the step decide what follows: nothing hidden influenced the actions",
+    "rewards and transitions vary smoothly, so that nearby logged steps stand for the policy's",
     "the interval covers bias only as far as the change with half and twice as many neighbors "
-    "shows it; a kink is covered, a peak narrower than the noise of the log is not"
-)
-_PROPENSITY = "the propensities are those of the policy that made the log"
-_EITHER = f"{_PROPENSITY}, or the regression is right; one of the two is enough"
-_EITHER_IN_BALL = (
-    f"the regression is right; or {_PROPENSITY}, and the error of the regression is the same "
-    "everywhere within {radius:g} of the range around the policy's action, on continuous axes"
+    "shows it; a kink is covered, a peak narrower than the noise of the log is not",
 )
 
 
@@ -58,8 +48,6 @@ class Estimate:
 
     Attributes
     ----------
-    method : str
-        "model", or "doubly robust" if propensities were given.
     mean : float
         Estimated mean return of the policy; NaN if there is no answer.
     interval : (float, float)
@@ -82,7 +70,6 @@ class Estimate:
         Episodes with faults, which were left out (`bad="skip"`), and their rows.
     """
 
-    method: str
     mean: float
     interval: tuple[float, float]
     level: float
@@ -90,7 +77,7 @@ class Estimate:
     support: float
     n_episodes: int
     logged_mean: float
-    assumptions: tuple[str, ...]
+    assumptions: tuple[str, ...] = ASSUMPTIONS
     reason: str | None = None
     n_dropped: int = 0
     n_dropped_rows: int = 0
@@ -106,7 +93,7 @@ class Estimate:
             rows = count_noun(self.n_dropped_rows, "row")
             logged += f"; {dropped} with faults left out ({rows})"
         lines = [
-            f"{found}, by {self.method}",
+            found,
             f"the log itself: {logged}",
             f"effective samples: {self.effective_samples:.1f}",
             f"support: the log has data near {self.support:.1%} of the policy's steps",
@@ -121,21 +108,14 @@ def evaluate_on(
     policy: Any,
     *,
     env: Any = None,
-    propensity: str | None = None,
     level: float = 0.95,
     radius: float = 0.1,
     ordered: bool | Iterable[str] | None = None,
     resamples: int = 50,
     seed: int = 0,
     horizon: int | None = None,
-    episode: str | None = None,
-    step: str | None = None,
-    state: str | Sequence[str] | None = None,
-    action: str | Sequence[str] | None = None,
-    reward: str | None = None,
-    next_state: str | Sequence[str] | None = None,
-    terminated: str | None = None,
     bad: str = "refuse",
+    **columns: Any,
 ) -> Estimate:
     """Estimate the mean return of a policy from a log that another policy made.
 
@@ -151,11 +131,6 @@ def evaluate_on(
     env : gymnasium.Env, optional
         The environment, for its spaces and horizon. It is not played. Only for a policy that is
         not an agent.
-    propensity : str, optional
-        Column with the probability of each logged action, for continuous actions its density in the
-        units of the environment. `zooming.record(..., propensities=True)` writes one. The estimate
-        is then doubly robust: the errors of the regression are corrected by weights of the logged
-        episodes. By default it is the regression alone.
     level : float, default 0.95
         Confidence of the interval.
     radius : float, default 0.1
@@ -170,12 +145,11 @@ def evaluate_on(
         Seed of the bootstrap.
     horizon : int, optional
         Steps of an episode, if the environment does not say. Not for agents.
-    episode, step, reward, terminated : str, optional
-        Names of columns, as for `learn_from`.
-    state, action, next_state : str or sequence of str, optional
-        Names of columns, as for `learn_from`.
     bad : {"refuse", "skip"}, default "refuse"
         What to do if rows have faults: raise an error that names them, or leave out their episodes.
+    **columns : str or sequence of str
+        Names of columns, as for `learn_from`: episode, step, state, action, reward, next_state,
+        terminated.
 
     Returns
     -------
@@ -189,7 +163,7 @@ def evaluate_on(
     ConfigurationError
         If an argument is wrong, or the log cannot be read.
     TransitionError
-        If rows have faults and `bad` is "refuse", or a propensity is not positive.
+        If rows have faults and `bad` is "refuse".
 
     Examples
     --------
@@ -212,17 +186,9 @@ def evaluate_on(
     _check_share(radius, "radius")
     check_int(resamples, "resamples", 20)
     check_int(seed, "seed", 0)
-    names = {
-        "episode": episode, "step": step, "state": state, "action": action, "reward": reward,
-        "next_state": next_state, "terminated": terminated,
-        "propensity": propensity,
-    }  # fmt: skip
-    log_read = read_episodes(log, problem, names, bad)
-    if propensity is not None and not log_read.are_whole():
-        raise ConfigurationError(
-            "weights need whole episodes, and some of the log stop before "
-            f"{problem.horizon} steps without `terminated`; leave out propensity="
-        )
+    for name in columns:
+        check_choice("a column", name, COLUMN_OPTIONS)
+    log_read = read_episodes(log, problem, columns, bad)
     generator = np.random.default_rng(seed)
     most = fitted.MOST_EPISODES
     if len(log_read) > most:
@@ -282,11 +248,7 @@ def read_episodes(
         n_dropped += len(bad_runs)
         is_chosen = ~np.isin(runs[is_kept], bad_runs)
         _, names = np.unique(runs[is_kept][is_chosen], return_inverse=True)
-        chances = rows["propensity"]
-        if chances is not None:
-            chances = chances[is_kept][is_chosen]
-            _check_propensities(chances, rows.first + np.flatnonzero(is_kept)[is_chosen])
-        parts.append((n_before + names, *(column[is_chosen] for column in found), chances))
+        parts.append((n_before + names, *(column[is_chosen] for column in found)))
         n_rows += len(names)
         n_before += int(names.max(initial=-1)) + 1
     checker.refuse(source, bad, "evaluated")
@@ -294,10 +256,9 @@ def read_episodes(
         raise ConfigurationError(
             f"{source.name} has {n_before} whole episodes without faults; give at least 2"
         )
-    columns: list[Any] = [
-        None if column[0] is None else np.concatenate(column) for column in zip(*parts, strict=True)
-    ]
-    at, steps, states, actions, rewards, after, is_terminated, chances = columns
+    at, steps, states, actions, rewards, after, is_terminated = (
+        np.concatenate(column) for column in zip(*parts, strict=True)
+    )
 
     def spread(values: Any) -> Any:
         """Arrange rows as an array over episodes and steps."""
@@ -308,68 +269,11 @@ def read_episodes(
     return Trajectories(
         spread(states), spread(actions), spread(rewards), spread(after),
         spread(np.ones(n_rows, bool)), spread(is_terminated | (steps == problem.horizon - 1)),
-        None if chances is None else spread(chances), n_dropped, checker.n_rows - n_rows,
+        n_dropped, checker.n_rows - n_rows,
     )  # fmt: skip
 
 
-def _check_propensities(chances: Floats, rows: Indices) -> None:
-    is_bad = ~(chances > 0)
-    if is_bad.any():
-        k = int(np.flatnonzero(is_bad)[0])
-        raise TransitionError(
-            f"row {int(rows[k])} has the propensity {chances[k]:g}; a logged action has a positive "
-            f"probability or density ({int(is_bad.sum()):,} such rows)"
-        )
-
-
 # --- the estimate ---------------------------------------------------------------------------------
-
-
-def importance_weights(model: FittedModel) -> Floats:
-    """Return the cumulative ratios [n, horizon] of the policy's density to that of the log.
-
-    On continuous axes, the policy is treated as if it played uniformly within `radius` of its
-    action (cut at the ends of the axis), because the log never has exactly the same action.
-    Categories and integers must be equal. The ratio is 1 after the end of an episode.
-    """
-    log, axes = model.log, model.axes
-    assert log.propensities is not None
-    own = slice(axes.n_state, len(axes))
-    is_interval = model.kinds[own] == INTERVAL
-    low, high = axes.low[own], axes.high[own]
-    reach = np.where(is_interval, model.reach[own], 0.0)
-    slack = 1e-9 * np.where(is_interval, high - low, 1.0)
-    ratios = np.ones((len(log), log.horizon))
-    for step in range(log.horizon):
-        rows = np.flatnonzero(log.has_step[:, step])
-        if not len(rows):
-            continue
-        wanted = model.actions(step, log.states[rows, step])
-        first, last = np.maximum(low, wanted - reach), np.minimum(high, wanted + reach)
-        logged = log.actions[rows, step]
-        is_near = ((logged >= first - slack) & (logged <= last + slack)).all(axis=1)
-        size = np.prod(last - first + np.where(is_interval, 0.0, 1.0), axis=1)
-        ratios[rows, step] = is_near / size / log.propensities[rows, step]
-    return np.asarray(np.cumprod(ratios, axis=1), np.float64)
-
-
-def effective_samples(weights: Floats) -> float:
-    """Return the smallest (sum w)^2 / (sum w^2) of all steps. The sums are over episodes."""
-    squares = (weights**2).sum(axis=0)
-    sums = weights.sum(axis=0)
-    return float(np.where(squares > 0, sums**2 / np.where(squares > 0, squares, 1.0), 0.0).min())
-
-
-def weighted_sums(weights: Floats, gains: Floats, counts: Floats) -> Floats:
-    """Return sum_h (sum_i w_ih g_ih) / (sum_i w_ih) for each column of counts.
-
-    `counts` is how often each episode was drawn. `gains` has as many columns, or one.
-    """
-    total = np.einsum("ih,ic->hc", weights, counts)
-    above = np.einsum("ihc,ic->hc", weights[:, :, None] * gains, counts)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = (above / total).sum(axis=0)
-    return found
 
 
 class _Answer:
@@ -380,10 +284,6 @@ class _Answer:
 
     def __init__(self, model: FittedModel, counts: Floats, level: float) -> None:
         self.model, self.log, self.counts, self.level = model, model.log, counts, level
-        self.weights = None if self.log.propensities is None else importance_weights(model)
-        self.effective = (
-            model.effective_samples if self.weights is None else effective_samples(self.weights)
-        )
         # A neighborhood of half as many points in d dimensions is narrower by this factor.
         self.growth = float(0.5 ** (1.0 / max(1, int((model.kinds != CATEGORICAL).sum()))))
 
@@ -394,7 +294,7 @@ class _Answer:
             model.choose_ridge()
             means = self._means(self.counts)
             known = means[1:][np.isfinite(means[1:])]
-            freedom = max(1, int(self.effective) - 1)
+            freedom = max(1, int(model.effective_samples) - 1)
             sampling = t_quantile((1 + self.level) / 2, freedom) * float(known.std())
             if math.isnan(means[0]) or len(known) < len(means) / 2:
                 reason = "few bootstrap samples have an answer; record twice as many episodes"
@@ -407,15 +307,10 @@ class _Answer:
                 )
             else:
                 mean, spread = float(means[0]), sampling + self._bias(means[0])
-        about = _SMOOTH
-        if self.weights is not None:
-            is_continuous = (model.kinds[model.axes.n_state :] == INTERVAL).any()
-            about = _EITHER_IN_BALL.format(radius=model.radius) if is_continuous else _EITHER
         return Estimate(
-            MODEL if self.weights is None else DOUBLY_ROBUST, mean, (mean - spread, mean + spread),
-            self.level, self.effective, model.support, len(log),
-            float(log.rewards.sum() / len(log)), (_SAME, _MARKOV, about, _WIDER),
-            reason, log.n_dropped, log.n_dropped_rows,
+            mean, (mean - spread, mean + spread), self.level, model.effective_samples,
+            model.support, len(log), float(log.rewards.sum() / len(log)), reason=reason,
+            n_dropped=log.n_dropped, n_dropped_rows=log.n_dropped_rows,
         )  # fmt: skip
 
     def _means(self, counts: Floats, factor: float = 1.0) -> Floats:
@@ -423,15 +318,8 @@ class _Answer:
 
         The regression has `factor` times the usual number of neighbors.
         """
-        log, model = self.log, self.model
-        values = model.values(counts, factor)
-        own = np.einsum("ic,ic->c", counts, values[0]) / len(log)
-        if self.weights is None:
-            return np.asarray(own)
-        after = np.stack([*values[1:], np.zeros(counts.shape)], axis=1)
-        errors = log.rewards[:, :, None] + after - model.q_values(values, counts, factor)
-        gains = np.where(log.has_step[:, :, None], errors, 0.0)
-        return np.asarray(own + weighted_sums(self.weights, gains, counts))
+        starts = self.model.values(counts, factor)[0]
+        return np.asarray(np.einsum("ic,ic->c", counts, starts) / len(self.log))
 
     def _bias(self, mean: float) -> float:
         """Return how far a regression may be off, from those on half and twice as many neighbors.
@@ -459,43 +347,39 @@ class _Answer:
 
     def _reason(self) -> str | None:
         """Return why the log does not answer, and what to record, or None."""
-        model, effective = self.model, self.effective
-        is_inside = model.inside >= LEAST_INSIDE
+        model = self.model
         if model.support < LEAST_SUPPORT:
-            return (
+            why = (
                 f"the log has data near {model.support:.0%} of the policy's steps only: at the "
-                f"others nobody did anything like it; {self._advice(False)}"
+                "others nobody did anything like it"
             )
-        if self.weights is None and not is_inside:
-            return (
+        elif model.inside < LEAST_INSIDE:
+            why = (
                 f"{1 - model.inside:.0%} of the policy's steps have logged steps near them, but "
                 "not on all sides, as in a log without noise: it cannot tell what another action "
-                f"would earn; {self._advice(False)}"
+                "would earn"
             )
-        if effective >= LEAST_EFFECTIVE:
+        elif model.effective_samples < LEAST_EFFECTIVE:
+            why = (
+                "near the policy's actions, the logged episodes amount to "
+                f"{model.effective_samples:.1f} of {len(self.log):,}: that many do what the policy "
+                f"does, and an estimate needs {LEAST_EFFECTIVE:g}"
+            )
+        else:
             return None
-        by = "near the policy's actions" if self.weights is None else "by their weights"
-        is_known = is_inside and model.effective_samples >= LEAST_EFFECTIVE
-        return (
-            f"{by}, the logged episodes amount to {effective:.1f} of {len(self.log):,}: that many "
-            f"do what the policy does, and an estimate needs {LEAST_EFFECTIVE:g}; "
-            f"{self._advice(is_known)}"
-        )
+        return f"{why}; {self._advice()}"
 
-    def _advice(self, is_known: bool) -> str:
-        """Return what gives an answer: the regression, if it `is_known`, or a log of the policy."""
+    def _advice(self) -> str:
+        """Return which log of the policy would give an answer."""
         model, n = self.model, max(FEWEST_ADVISED, len(self.log))
         axes, kinds = model.axes, model.kinds
         if (kinds == CATEGORICAL).any():  # each category needs data of its own
             n = max(n, min(MORE * n, fitted.MOST_EPISODES))
         noise = order = ""
-        # Weights need equal integers, so noise on these does not help.
-        has_noise = model.reach > 0 if self.weights is None else kinds == INTERVAL
-        if has_noise[axes.n_state :].any():
+        if (model.reach[axes.n_state :] > 0).any():
             noise = f" with noise={model.radius:g}"
             own = np.array([axis.kind for axis in axes_of(axes.states, axes.actions)])
             is_given = (own == CATEGORICAL) & (kinds == ORDERED)  # ordered by `ordered=` alone
             names = [axes.names[i] for i in np.flatnonzero(is_given)]
             order = f" and ordered={names}" if names else ""
-        instead = "leave out propensity=, or " if is_known and self.weights is not None else ""
-        return f"{instead}record {n:,} or more episodes of this policy{noise}{order}"
+        return f"record {n:,} or more episodes of this policy{noise}{order}"

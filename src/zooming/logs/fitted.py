@@ -50,7 +50,6 @@ class Trajectories:
     next_states: Floats
     has_step: Mask
     is_last: Mask  # no reward follows this step
-    propensities: Floats | None  # densities of the logged actions
     n_dropped: int  # episodes with faults, which were left out
     n_dropped_rows: int
 
@@ -61,11 +60,6 @@ class Trajectories:
     def horizon(self) -> int:
         """Largest number of steps of an episode."""
         return int(self.rewards.shape[1])
-
-    def are_whole(self) -> bool:
-        """Return whether every episode reaches the horizon or a terminal state."""
-        n_steps = self.has_step.sum(axis=1)
-        return bool(self.is_last[np.arange(len(self)), n_steps - 1].all())
 
     def part(self, rows: Indices) -> Trajectories:
         """Return the episodes with these indices."""
@@ -104,11 +98,7 @@ class Neighbors:
         return np.asarray(np.where(top < LEAST_WEIGHT, found / np.maximum(top, 1e-300), found))
 
     def beyond(self, k: int) -> Floats:
-        """Return the squared Mahalanobis distance of each point from its k nearest neighbors.
-
-        It is large where a regression extrapolates: where all neighbors are on one side or on a
-        line.
-        """
+        """Return the squared Mahalanobis distance of each point from its k nearest neighbors."""
         weights = self.weights(k)
         total = weights.sum(axis=1, keepdims=True)
         shares = weights / np.where(total > 0, total, 1.0)
@@ -143,11 +133,7 @@ class Neighbors:
 
 
 def _design(away: Floats, n_equal: Indices) -> Floats:
-    """Return the regressors: 1, the coordinates, and their products if k is large enough.
-
-    `n_equal` is the number of neighbors with the same categories. Where it is small and below k,
-    products and coordinates are set to 0.
-    """
+    """Return the regressors: 1, the coordinates, and their products if k is large enough."""
     n, k, axes = away.shape
     first, second = np.triu_indices(axes)
     parts = [np.ones((n, k, 1)), away]
@@ -249,10 +235,7 @@ class FittedModel:
         return np.asarray((flat - axes.table[:, LOW]) / width)
 
     def _neighbors_of(self, step: int) -> tuple[Indices, Neighbors | None]:
-        """Return the episodes whose value at a step is needed, and their neighbors.
-
-        There are none if fewer than 3 episodes have the step.
-        """
+        """Return the episodes whose value at a step is needed, and their neighbors."""
         log = self.log
         if step == 0:
             own, states = np.arange(len(log)), log.states[:, 0]
@@ -268,11 +251,7 @@ class FittedModel:
     def _find(
         self, points: Floats, own: Indices, logged: Floats, episodes: Indices, k: int
     ) -> Neighbors:
-        """Find the k logged points nearest to each (state, action) point, all in the unit cube.
-
-        `own` and `episodes` are the episodes of the points and of the logged points. No point uses
-        its own episode.
-        """
+        """Find the k logged points nearest to each (state, action) point, all in the unit cube."""
         is_category, is_integer = self.kinds == CATEGORICAL, self.kinds == ORDERED
         deviation = logged.std(axis=0)
         scale = np.where(deviation > 1e-9, deviation, 1.0)
@@ -343,7 +322,7 @@ class FittedModel:
         for self.ridge in RIDGES:
             values = self.values(counts)
             after = np.stack([*values[1:], np.zeros(counts.shape)], axis=1)
-            wrong = self.log.rewards[:, :, None] + after - self.q_values(values, counts)
+            wrong = self.log.rewards[:, :, None] + after - self._q_values(values, counts)
             errors.append(float(np.abs(wrong[self.log.has_step]).sum()))  # outliers do not decide
         self.ridge = RIDGES[int(np.argmin(errors))]
 
@@ -368,11 +347,8 @@ class FittedModel:
             found.append(following)
         return found[::-1]
 
-    def q_values(self, values: list[Floats], counts: Floats, factor: float = 1.0) -> Floats:
-        """Return Q of the logged points as an array [episodes, steps, columns].
-
-        `values` is the result of `self.values(counts, factor)`.
-        """
+    def _q_values(self, values: list[Floats], counts: Floats) -> Floats:
+        """Return Q of the logged points, [episodes, steps, columns]; `values` as of `values`."""
         log = self.log
         found = np.zeros((len(log), log.horizon, counts.shape[1]))
         for step in range(log.horizon):
@@ -382,7 +358,7 @@ class FittedModel:
             if len(own) < 3:
                 found[own, step] = targets[own]
                 continue
-            k = self._width(step, factor)
+            k = self._width(step)
             neighbors = self._find(logged, own, logged, own, k)
             found[own, step] = _fill(neighbors.regress(targets, counts, k, self.ridge))
         return found

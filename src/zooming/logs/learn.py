@@ -133,11 +133,11 @@ def learn_from(
     learned from 1,000 of 1,000 rows in 200 episodes
     """
     check_choice("bad", bad, BAD)
-    options = {
+    columns = {
         "episode": episode, "step": step, "state": state, "action": action, "reward": reward,
         "next_state": next_state, "terminated": terminated,
     }  # fmt: skip
-    source = open_log(log, agent.axes, options)
+    source = open_log(log, agent.axes, columns)
     checker = Checker(agent)
     kept = [checker.feed(rows) for rows in source.episodes(agent.horizon)]
     checker.refuse(source, bad, "learned")
@@ -185,10 +185,7 @@ class RowChecks:
     def check_order(
         self, steps: Floats, is_new: Mask, is_back: Mask, is_known: Mask, first: int
     ) -> Mask:
-        """Return a mask of the rows whose step is larger than the step of the row before.
-
-        Missing steps are reported as a gap, and the row after them is kept.
-        """
+        """Return a mask of the rows whose step is larger than the step of the row before."""
         change = np.diff(steps, prepend=-1.0)
         change[is_new] = steps[is_new] + 1
         is_order = is_back | ((change < 0) & is_known)
@@ -229,10 +226,7 @@ class RowChecks:
 
 
 class Checker(RowChecks):
-    """Convert rows to transitions that an agent can learn from, and count the faults.
-
-    Rows must fit the agent's spaces, its horizon and its reward range.
-    """
+    """Convert rows to transitions that an agent can learn from, and count the faults."""
 
     def __init__(self, agent: Any) -> None:
         super().__init__()
@@ -244,10 +238,7 @@ class Checker(RowChecks):
         self.runs: NDArray[np.int64] = np.zeros(0, np.int64)  # number of the episode of each row
 
     def feed(self, rows: Rows) -> Transitions:
-        """Return the transitions of some rows. Rows with faults are left out.
-
-        The rows must be whole episodes.
-        """
+        """Return the transitions of some whole episodes, without the rows that have faults."""
         n, first = len(rows), rows.first
         states, actions, rewards = rows["state"], rows["action"], rows["reward"]
         next_states, terminated = rows["next_state"], rows["terminated"]
@@ -397,10 +388,7 @@ def _is_missing(names: NDArray[Any]) -> Mask:
 
 
 def _follow(after: Floats, usable: Mask, run: NDArray[np.int64], steps: Floats) -> Mask:
-    """Replace the state of each row in `after` by the next state, if the next row has it.
-
-    Return a mask of these rows: the next usable row is the next step of the same episode.
-    """
+    """Write the state of the next row into `after`. Return a mask of the rows that have one."""
     at = np.flatnonzero(usable)
     here, there = at[:-1], at[1:]
     follows = (run[here] == run[there]) & (steps[here] + 1 == steps[there])

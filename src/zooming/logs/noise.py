@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 from zooming.envs.records import Records
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.logs.learn import BAD, RowChecks
-from zooming.logs.reading import (
-    Columns,
-    Rows,
-    Source,
-    check_separator,
-    find_column,
-    open_columns,
-)
+from zooming.logs.reading import Columns, Rows, Source, check_separator, find_column, open_columns
 from zooming.validation import check_choice, count_noun, short_repr
 
 MOST_CELLS = 100_000_000  # of the array [n_episodes, n_steps, n_columns]

@@ -22,6 +22,7 @@ PIECE_BYTES = 32_000_000  # of a CSV file
 LONGEST_ROW = 256_000_000  # bytes
 ENDINGS = (".csv", ".parquet")
 SEPARATORS = (";", "\t", "|")  # of CSV files that were read as if it were a comma
+COLUMN_OPTIONS = ("episode", "step", "state", "action", "reward", "next_state", "terminated")
 BOOLEANS = {"true": 1.0, "false": 0.0}
 
 
@@ -108,10 +109,7 @@ class Source:
     pieces: Callable[[], Iterator[Rows]]
 
     def episodes(self, longest: float) -> Iterator[Rows]:
-        """Yield the rows in pieces that end at the end of an episode.
-
-        Longer episodes than `longest` steps have faults, and need not be whole.
-        """
+        """Yield the rows in pieces that end at the end of an episode."""
         rest: Rows | None = None
         pieces = self.pieces()
         piece = next(pieces, None)
@@ -261,19 +259,15 @@ def choose_columns(
     there: Sequence[str],
     axes: Any,
     *,
-    episode: Any,
-    step: Any,
-    state: Any,
-    action: Any,
-    reward: Any,
-    next_state: Any,
-    terminated: Any,
-    propensity: Any = None,
+    episode: Any = None,
+    step: Any = None,
+    state: Any = None,
+    action: Any = None,
+    reward: Any = None,
+    next_state: Any = None,
+    terminated: Any = None,
 ) -> Columns:
-    """Return the columns of a log, by the names given or by the default names.
-
-    Raise ConfigurationError if a column is missing or does not fit the axes.
-    """
+    """Return the columns of a log, by the names given or by the default names."""
     check_separator(there)
     state_axes, action_axes = axes.names[: axes.n_state], axes.names[axes.n_state :]
     usual_state, usual_action = column_names(axes.names, axes.n_state)
@@ -297,7 +291,6 @@ def choose_columns(
         if has_next
         else None,
         "terminated": _find_optional(there, terminated, "terminated"),
-        "propensity": None if propensity is None else find_column(there, propensity, "propensity"),
     }
     if found["episode"] is None and found["step"] is None:
         raise ConfigurationError(
@@ -330,10 +323,7 @@ def find_column(there: Sequence[str], name: Any, option: str) -> str:
 
 
 def _find_optional(there: Sequence[str], name: Any, usual: str) -> str | None:
-    """Return the column `name`.
-
-    If it is None, return the usual one, or None if the log lacks it.
-    """
+    """Return the column `name`; without one the usual column, or None if the log lacks it."""
     if name is None:
         return usual if usual in there else None
     return find_column(there, name, usual)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ def record(
     *,
     epsilon: float = 0.0,
     noise: float = 0.0,
-    propensities: bool = False,
     ordered: bool | Iterable[str] = False,
     seed: int = 0,
     horizon: int | None = None,
@@ -47,10 +46,6 @@ def record(
     noise : float, default 0.0
         Draw the other actions uniformly near those of the policy, up to this share of the range of
         each axis away. On a categorical axis, it is the probability of a random category.
-    propensities : bool, default False
-        Add the column "propensity" for `zooming.evaluate_on`: the density of the logged action,
-        which is its probability if all axes are whole numbers. It is infinite for the action of a
-        policy that is played without noise on a continuous axis.
     ordered : bool or names of axes, default False
         Discrete axes whose neighboring values are similar, as for agents: `noise` stays near on
         these. True means all of them. Integer boxes always have an order.
@@ -65,7 +60,7 @@ def record(
     -------
     DataFrame
         One row per step: episode and step from 0, state_0, ..., action_0, ..., reward,
-        next_state_0, ..., terminated, and propensity on request. Axes that the environment names
+        next_state_0, ..., terminated. Axes that the environment names
         in `env.metadata["names"]` have these names. Write it with `write_parquet` or `write_csv`.
 
     Raises
@@ -98,26 +93,20 @@ def record(
     axes = axes_of(states, actions, ordered, stated_names(env))
     kinds = [axis.kind for axis in axes[n_state:]]
     exploring = Exploration(list(actions.leaves()), epsilon, noise, kinds)
-    if propensities:
-        exploring.check_bounded()
-    numbers, rows, chances = [], [], []
+    numbers, rows = [], []
     for episode in range(episodes):
         observation, info = reset(env, seed if episode == 0 else None)
         for step in range(n_steps):
             is_random = bool(epsilon) and generator.random() < epsilon
-            center = None  # the flat action of the policy
-            if not is_random or (propensities and epsilon < 1):
+            if is_random:
+                action = env.action_space.sample()
+            else:
                 action = act(step, observation, info)
                 center = actions.flat(action, "action")
                 exploring.check_inside(center, step)
-            if is_random:
-                action = env.action_space.sample()
-            elif noise:
-                assert center is not None
-                action = actions.shaped(exploring.draw_near(center, generator))
+                if noise:
+                    action = actions.shaped(exploring.draw_near(center, generator))
             flat_action = actions.flat(action, "action")
-            if propensities:
-                chances.append(exploring.density(flat_action, center, is_random))
             before = states.flat(observation, "observation")
             observation, reward, terminated, truncated, info = take_step(env, action)
             after = states.flat(observation, "observation")
@@ -132,7 +121,7 @@ def record(
         ended.astype(bool),
     )  # fmt: skip
     names = [axis.name for axis in axes]
-    return make_log(found, episode_of, names, n_state, library, chances)
+    return make_log(found, episode_of, names, n_state, library)
 
 
 def to_log(agent: Any, library: str = "polars") -> Any:
@@ -192,14 +181,7 @@ def to_log(agent: Any, library: str = "polars") -> Any:
     return make_log(found, np.cumsum(begins) - 1, axes.names, axes.n_state, library)
 
 
-def make_log(
-    found: Transitions,
-    episodes: Any,
-    names: Any,
-    n_state: int,
-    library: str,
-    propensities: Sequence[float] = (),
-) -> Any:
+def make_log(found: Transitions, episodes: Any, names: Any, n_state: int, library: str) -> Any:
     """Return transitions as a data frame with the columns of a log."""
     state, action = column_names(names, n_state)
     columns: dict[str, Any] = {"episode": np.asarray(episodes, np.int64), "step": found.steps}
@@ -208,6 +190,4 @@ def make_log(
     columns["reward"] = found.rewards
     columns |= {f"next_{name}": found.next_states[:, i] for i, name in enumerate(state)}
     columns["terminated"] = found.terminated
-    if len(propensities):
-        columns["propensity"] = np.array(propensities, np.float64)
     return import_frames(library, "a log").DataFrame(columns)

@@ -32,7 +32,7 @@ from zooming.validation import Floats, as_float, check_float, short_repr
 
 MAX_AXES = 48  # a split has a bit mask of axes
 LONGEST_NAME = 60  # characters
-COLUMNS = ("episode", "step", "reward", "terminated", "propensity")  # of logs, besides the axes
+COLUMNS = ("episode", "step", "reward", "terminated")  # of logs, besides the axes
 
 
 @dataclass

@@ -54,8 +54,8 @@ def column_names(
 
     A column is the name of its axis with `_` for everything but letters, digits and `_`. A column
     that is taken gets the ending `_2`, `_3`, ... Capital and small letters count as the same, as in
-    SQL. The other columns of a log are taken, too: episode, step, reward, terminated, propensity,
-    and for each state column a second one with `next_` in front.
+    SQL. The other columns of a log are taken, too: episode, step, reward, terminated, and for
+    each state column a second one with `next_` in front.
 
     >>> column_names(["state[0]", 'action["gas"][1]', "action"], 1)
     (('state_0',), ('action_gas_1', 'action'))

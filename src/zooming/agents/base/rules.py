@@ -148,16 +148,9 @@ class Exploration:
         own = [leaf.kind for leaf in leaves for _ in leaf.low]
         self.kinds = own if kinds is None else list(kinds)
         self.names = [name for leaf in leaves for name in leaf.names]
-        if noise:
-            self.check_bounded()
-
-    def check_bounded(self) -> None:
-        """Raise ConfigurationError if an axis is unbounded, because it has no uniform density."""
         for name, low, high in zip(self.names, self.low, self.high, strict=True):
-            if not np.isfinite(high - low):
-                raise ConfigurationError(
-                    f"{name} is unbounded; noise and propensities need a bounded action space"
-                )
+            if noise and not np.isfinite(high - low):
+                raise ConfigurationError(f"{name} is unbounded; noise needs a bounded action space")
 
     def check_inside(self, action: Floats, step: int) -> None:
         """Raise ConfigurationError if the action of a policy is outside the space."""
@@ -180,35 +173,6 @@ class Exploration:
             if kind == CATEGORICAL and generator.random() >= self.noise:
                 found[i] = center[i]
         return found
-
-    def density(self, action: Floats, center: Floats | None, is_random: bool) -> float:
-        """Return the density of drawing an action. It is a probability if all axes are integers."""
-        is_interval = np.array([kind == INTERVAL for kind in self.kinds])
-        sizes = self.high - self.low + np.where(is_interval, 0.0, 1.0)
-        found = self.epsilon / float(np.prod(sizes))
-        if center is None:
-            return found
-        if self.noise:
-            own = self._density_near(action, center)
-        elif is_interval.any():
-            own = 0.0 if is_random else np.inf
-        else:
-            own = float((action == center).all())
-        return found + (1.0 - self.epsilon) * own
-
-    def _density_near(self, action: Floats, center: Floats) -> float:
-        """Return the density of `draw_near`; axes of integers contribute probabilities to it."""
-        density = 1.0
-        for i, (first, last) in enumerate(self._ranges(center)):
-            if not first <= action[i] <= last:
-                return 0.0
-            size = last - first if self.kinds[i] == INTERVAL else last - first + 1
-            if self.kinds[i] == CATEGORICAL:
-                is_same = float(action[i] == center[i])
-                density *= self.noise / size + (1 - self.noise) * is_same
-            else:
-                density /= size
-        return density
 
     def _ranges(self, center: Floats) -> list[tuple[float, float]]:
         """Return the range (low, high) of each axis from which `draw_near` draws.
