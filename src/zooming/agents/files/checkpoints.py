@@ -15,6 +15,7 @@ from zooming.agents.files import container as files
 from zooming.agents.files import registry
 from zooming.agents.files.device import is_block, load_block
 from zooming.agents.files.env import (
+    GONE_MODES,
     StoredEnv,
     compare_env,
     env_recipe,
@@ -173,6 +174,14 @@ def _from_parts(
             warnings.warn(
                 f"{path}: the agent was saved with the records {short_repr(before)}, but the given "
                 f"environment has {'none' if now is None else repr(now)}; values may not fit",
+                stacklevel=count_own_frames(),
+            )
+    elif header["env"]["make"] is not None:
+        mode = header["env"]["make"]["kwargs"].get("render_mode")
+        if mode in GONE_MODES:
+            warnings.warn(
+                f"{path}: the agent was saved with render_mode={mode!r}, which is gone; its "
+                "environment was made without a render mode",
                 stacklevel=count_own_frames(),
             )
     return agent
