@@ -1,6 +1,5 @@
 """Measure how good an agent is: optimum, exact policy value, regret, its growth, and an audit."""
 
-from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
@@ -36,8 +35,7 @@ def main(episodes: int = 20_000) -> None:
     limits = 2.0, 2.75  # the same color scale for both
     agent.partition(2).plot(axes[0], limits=limits)
     agent.partition(2).plot(axes[1], optimal=optimal, limits=limits)
-    bound = partial(theory.regret_bound, 5, dimension=2)
-    plots.regret({"AdaptiveQ": regrets}, axes[2], bound=bound)
+    plots.regret({"AdaptiveQ": regrets}, axes[2])
     OUT.parent.mkdir(exist_ok=True)
     figure.savefig(OUT, dpi=105)
     print(f"Figure: {OUT}")

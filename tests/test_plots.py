@@ -71,7 +71,7 @@ def test_a_slice_of_more_dimensions_draws_the_balls_it_cuts():
     agent = zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0", n_ambulances=2), seed=0)
     agent.learn(300)
     balls = agent.partition(0)
-    ax = balls.plot(axes=(2, 3), at=[0.1, 0.9, 0.5, 0.5])
+    ax = balls.plot(axes=(2, 3), at={0: 0.1, 1: 0.9})
     boxes = [path.get_extents() for path in ax.collections[0].get_paths()]
     assert sum(box.width * box.height for box in boxes) == pytest.approx(
         1.0
@@ -87,8 +87,7 @@ def test_a_slice_of_more_dimensions_draws_the_balls_it_cuts():
             r"axes: no axis is named 'acton\[0\]'; did you mean 'action\[0\]'\?",
         ),
         ({"axes": (1, 1)}, "two different axes"),
-        ({"at": [0.5]}, "one point of 4 numbers"),
-        ({"at": [2.0] * 4}, r"at: state\[0\] = 2.0 is outside \[0, 1\]"),
+        ({"at": [0.5]}, "give {axis: value} for"),
         (
             {"at": {"state[2]": 0.5}},
             r"at: no axis is named 'state\[2\]'; did you mean 'state\[1\]'\? the axes are",
@@ -124,7 +123,6 @@ def test_an_axis_without_an_end_is_drawn_a_little_beyond_its_last_border():
 
 
 def test_a_policy_over_states_without_an_end_asks_for_limits(agent, monkeypatch):
-    assert plots.policy(agent, limits=(0.2, 0.4)).get_xlim() == (0.2, 0.4)
     monkeypatch.setattr(agent.axes, "low", np.array([-math.inf, 0.0]))
     with pytest.raises(
         zooming.ConfigurationError, match=r"state\[0\] from -inf to 1.0: give limits"
@@ -150,14 +148,13 @@ def test_a_policy_is_what_predict_says_at_each_step(agent, optimal):
 def test_a_policy_of_more_dimensions_is_a_slice_and_says_so():
     env = gym.make("zooming/Ambulance-v0", n_ambulances=2, horizon=40)
     agent = zooming.AdaptiveQ(env, seed=0)
-    ax = plots.policy(agent, axes=(1, 2), at=[0.2, 0.5], n=5)
+    ax = plots.policy(agent, axes=(1, 2), at={0: 0.2}, n=5)
     assert ax.get_title() == "policy at state[0] = 0.2, 6 of 40 steps"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("state[1]", "action[0]")
     steps = texts(ax)
     assert steps == [f"step {step}" for step in (0, 8, 16, 23, 31, 39)]
     for options, message in (
         ({"axes": (9, 0)}, "axes: no axis is named 9"),
-        ({"at": [0.5]}, "one point of 2 numbers"),
         (
             {"at": {"action[0]": 0.5}},
             r"at: no axis is named 'action\[0\]'; .*the axes are state\[0\], state\[1\]$",
@@ -382,15 +379,12 @@ def test_bins_cover_all_episodes_and_none_is_short(episode, n_bins):
     assert (np.diff(ends) >= episode[-1] / n_bins).all()
 
 
-def test_regret_grows_as_its_label_says_and_its_bound_is_a_number():
+def test_regret_is_the_mean_over_the_seeds_on_both_scales():
     regrets = [zooming.Regret(np.diff(c * np.arange(1001.0) ** 0.75)) for c in (1.0, 2.0, 3.0)]
-    ax = plots.regret({"ours $": regrets, "one run": regrets[:1]}, bound=lambda k: 7700.0 * k)
-    assert texts(ax) == [r"ours \$: $K^{0.75 \pm 0.00}$", "one run", r"bound: $7.7 \times 10^{6}$"]
+    ax = plots.regret({"ours": regrets, "one run": regrets[:1]})
+    assert texts(ax) == ["ours", "one run"]
     assert ax.lines[0].get_ydata()[-1] == pytest.approx(2.0 * 1000**0.75)
-    assert not len(ax.lines[2].get_xdata())  # a line up there would flatten all others
-    assert ax.get_ylim()[1] < 1e6
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    assert texts(plots.regret(regrets, exponent=False, bound=lambda k: k)) == ["bound: 1,000"]
     linear = plots.regret(regrets, scale="linear")
     assert (linear.get_xscale(), linear.get_yscale()) == ("linear", "linear")
     assert linear.get_ylabel() == "realized regret R(K)"
@@ -416,18 +410,10 @@ def test_regret_within_the_error_of_the_optimum_is_0_and_sets_no_axis(scale):
     ax = plots.regret(
         {"best": best, "other": plots.Runs.of_returns(np.full((2, 2000), 4.0), 5.0)}, scale=scale
     )
-    assert texts(ax) == ["best: 0", r"other: $K^{1.00 \pm 0.00}$"]
     assert ax.get_ylim()[0] == (0.5 if scale == "log" else 0.0)
     assert 2000 < ax.get_ylim()[1] < 1e7
     alone = plots.regret({"best": best}, scale=scale)
     assert alone.get_yscale() == "linear"
-
-
-def test_regret_that_noise_makes_negative_is_drawn_without_an_exponent():
-    noisy = np.array([[-1.0, 0.5, -2.0], [0.1, 0.2, -3.0]])
-    ax = plots.regret({"noisy": [zooming.Regret(row) for row in noisy]})
-    assert texts(ax) == ["noisy"]
-    ax.figure.canvas.draw()
 
 
 def test_partition_sizes_are_the_mean_number_of_balls_after_each_episode():

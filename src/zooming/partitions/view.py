@@ -174,9 +174,8 @@ class Partition:
         axes : sequence of two int or str, optional
             The axes to draw, by number or name. Default: the first state axis and the first action
             axis with positive weight and more than one value.
-        at : dict or array, optional
-            Where to cut the other axes: `{"state[1]": 0.3}` for some of them, or a point. Default:
-            the point `center()`.
+        at : dict, optional
+            Where to cut some of the other axes, `{"state[1]": 0.3}`. Default: at `center()`.
         """
         view = self.view()
         pair = (
@@ -269,28 +268,18 @@ class View:
         return np.where(self.is_whole, np.clip(np.ceil(point - 0.5), self.low, self.high), point)
 
     def cut(self, drawn: Sequence[int], at: Any, default: Floats) -> Cut:
-        """Return the cut along the axes `drawn`, through `default` or through the values in `at`.
-
-        `at` is {axis: value} for some of the other axes, or a point with all coordinates.
-        """
+        """Return the cut along the axes `drawn`, through `default` with `at`, {axis: value}."""
         point = np.array(default, np.float64)
-        if isinstance(at, Mapping):
-            for axis, value in at.items():
-                i = self.index(axis, "at")
-                if i in drawn:
-                    raise ConfigurationError(
-                        f"at: {self.names[i]} is one of the axes that are drawn; leave it out "
-                        "of at=, or give other axes="
-                    )
-                point[i] = self._checked(i, value)
-        elif at is not None:
-            given = np.asarray(at, np.float64).reshape(-1)
-            if given.shape != point.shape:
+        if not isinstance(at, Mapping | None):
+            raise ConfigurationError(f"at={at!r}: give {{axis: value}} for {', '.join(self.names)}")
+        for axis, value in (at or {}).items():
+            i = self.index(axis, "at")
+            if i in drawn:
                 raise ConfigurationError(
-                    f"at={at!r}: give {{axis: value}}, or one point of {len(point)} numbers, for "
-                    f"{', '.join(self.names)}"
+                    f"at: {self.names[i]} is one of the axes that are drawn; leave it out of at=, "
+                    "or give other axes="
                 )
-            point = np.array([self._checked(i, value) for i, value in enumerate(given)])
+            point[i] = self._checked(i, value)
         return Cut(self, tuple(drawn), point)
 
     def _checked(self, i: int, value: Any) -> float:

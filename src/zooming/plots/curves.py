@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,10 @@ from zooming.analysis.regret import (
     Regret,
     best_return,
     optimum_error,
-    regret_exponent,
     zero_below_error,
 )
 from zooming.errors import ConfigurationError
-from zooming.plots.look import BAND, GRAY, drawing, format_number, line, set_integer_ticks
+from zooming.plots.look import BAND, GRAY, drawing, line, set_integer_ticks
 from zooming.validation import Floats
 
 N_BINS = 40
@@ -292,8 +291,6 @@ def regret(
     ax: Any = None,
     *,
     scale: str = "log",
-    exponent: bool = True,
-    bound: Callable[[int], float] | None = None,
 ) -> Any:
     """Draw the cumulative regret of each agent: the mean over its seeds, with a 95 % band.
 
@@ -306,13 +303,6 @@ def regret(
         agent need no label.
     scale : {"log", "linear"}
         The scale of both axes.
-    exponent : bool
-        Whether the label shows how fast the regret grows from episode K/10 on. The exponent is
-        that of `zooming.regret_exponent` and needs at least two runs.
-    bound : function of K, optional
-        A regret bound, such as
-        `functools.partial(zooming.theory.regret_bound, horizon, dimension=2)`. The legend shows its
-        value after all episodes. It is not drawn as a line, which would be far above all others.
 
     Raises
     ------
@@ -324,9 +314,9 @@ def regret(
     --------
     >>> from matplotlib.figure import Figure
     >>> runs = Runs.of_returns([[1.0, 2.0, 2.5]], optimum=3.0)
-    >>> ax = regret({"A": runs}, Figure().subplots(), bound=lambda n_episodes: 2.0 * n_episodes)
+    >>> ax = regret({"A": runs}, Figure().subplots())
     >>> ax.lines[0].get_ydata().tolist(), ax.get_legend_handles_labels()[1]
-    ([2.0, 3.0, 3.5], ['A', 'bound: 6'])
+    ([2.0, 3.0, 3.5], ['A'])
     """
     if scale not in SCALES:
         raise ConfigurationError(f"scale={scale!r}: choose one of {', '.join(SCALES)}")
@@ -339,12 +329,9 @@ def regret(
             k = np.unique(even.astype(np.int64))
             curves = np.array([one.cumulative[k - 1] for one in regrets])
             mean, last = curves.mean(axis=0), max(last, n)
-            name = _add_growth(label, regrets, not mean.any()) if exponent else label or None
-            draw_band(ax, k, curves, name, i)
+            draw_band(ax, k, curves, label or None, i)
             least = min(least, float(mean[mean > 0].min(initial=math.inf)))
             lowest = min(lowest, float(mean.min()))
-        if bound is not None:
-            ax.plot([], [], linestyle="none", label=f"bound: {format_number(bound(last))}")
         ax.set(xlabel="episodes K", ylabel="realized regret R(K)")
         if scale == "log" and math.isfinite(least):
             ax.set(xscale="log", yscale="log")
@@ -405,15 +392,3 @@ def _regrets(group: Runs | Sequence[Regret]) -> Sequence[Regret]:
             "episodes, at least two"
         )
     return [Regret(one.per_episode, error=one.error) for one in regrets]
-
-
-def _add_growth(label: str, regrets: Sequence[Regret], is_zero: bool) -> str | None:
-    """Return the label of a curve, with its growth rate if the rate can be estimated."""
-    try:
-        growth = regret_exponent(regrets)
-        rate = f"$K^{{{growth.mean:.2f} \\pm {(growth.high - growth.low) / 2:.2f}}}$"
-    except ConfigurationError:  # one run, too few episodes, or a regret of 0 or below
-        rate = "0" if is_zero else ""
-    if label and rate:
-        return f"{label.replace('$', chr(92) + '$')}: {rate}"
-    return label or rate or None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -108,14 +107,6 @@ def panels(ax: Any, n_rows: int, n_columns: int, size: tuple[float, float] = (2.
 def line(i: int) -> dict[str, Any]:
     """Return color and line style of agent number i, as options of matplotlib."""
     return {"color": COLORS[i % len(COLORS)], "linestyle": LINES[i % len(LINES)]}
-
-
-def format_number(value: float) -> str:
-    """Return a number as text. From 100,000 on, it is a power of ten, such as 7.7 x 10^6."""
-    if not 1e5 <= abs(value) < math.inf:
-        return f"{value:,.0f}"
-    exponent = math.floor(math.log10(abs(value)))
-    return f"${value / 10**exponent:.1f} \\times 10^{{{exponent}}}$"
 
 
 def set_integer_ticks(axis: Any) -> None:

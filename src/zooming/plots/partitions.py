@@ -44,9 +44,9 @@ def partition(
     axes : two axes, optional
         The two axes to draw, as numbers or names. By default the first state axis and the first
         action axis with several values and a weight above 0.
-    at : dict or point, optional
-        Where to cut the other axes: {axis: value} for some of them, or a point of the space. By
-        default at the center of the most visited ball.
+    at : dict, optional
+        Where to cut some of the other axes: {axis: value}. By default at the center of the most
+        visited ball.
     colorbar : bool
         Whether to add a colorbar.
     limits : pair of floats, optional

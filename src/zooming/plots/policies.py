@@ -16,7 +16,7 @@ from zooming.plots.look import GRAY, LINES, drawing, panels
 from zooming.plots.partitions import add_colorbar, axis_label, set_ticks, wrap
 from zooming.validation import Floats, short_repr
 
-Limits = tuple[float, float] | Mapping[str, tuple[float, float]]
+Limits = Mapping[str, tuple[float, float]]
 MOST_STEPS = {1: 6, 2: 3}  # steps drawn by default over one state axis, over two
 MOST_ROWS = 4  # action axes drawn by default
 N_POINTS = {1: 201, 2: 41}  # along a continuous axis
@@ -55,11 +55,11 @@ def policy(
     axes : sequence of axes, optional
         Names or numbers of the axes to draw: ("state[1]", "action[0]") for lines, ("state[0]",
         "state[2]") for maps. Without an action axis, the first four are drawn.
-    at : dict or state, optional
-        Where to cut the other state axes: {axis: value} for some of them, or one state. By default
-        at the center of the most visited ball of each step.
-    limits : pair of floats or dict, optional
-        The smallest and largest state to draw, or {axis: (low, high)}.
+    at : dict, optional
+        Where to cut some of the other state axes: {axis: value}. By default at the center of the
+        most visited ball of each step.
+    limits : dict, optional
+        The smallest and largest state to draw on an axis: {axis: (low, high)}.
     n : int, optional
         The number of points along a continuous state axis. By default 201 for lines, 41 for maps.
 
@@ -137,11 +137,8 @@ def _choose_axes(
 def _axis_limits(states: View, i: int, limits: Limits | None) -> tuple[float, float]:
     """Return the smallest and the largest value to draw on a state axis."""
     left, right = float(states.low[i]), float(states.high[i])
-    if isinstance(limits, Mapping):
-        given = {states.index(axis, "limits"): pair for axis, pair in limits.items()}
-        left, right = given.get(i, (left, right))
-    elif limits is not None:
-        left, right = limits
+    given = {states.index(axis, "limits"): pair for axis, pair in (limits or {}).items()}
+    left, right = given.get(i, (left, right))
     if not -np.inf < left <= right < np.inf or (left == right and not states.is_whole[i]):
         raise ConfigurationError(
             f"{states.names[i]} from {left} to {right}: give limits={{{states.names[i]!r}: (low, "
