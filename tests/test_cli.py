@@ -14,6 +14,7 @@ import zooming
 from helpers import words
 from zooming.app import cli
 from zooming.lab.study.problems import agents_named
+from zooming.lab.study.run_command import numbers_from
 
 RUN = ["run", "oil-laplace-1", "--out", "OUT"]
 TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
@@ -49,6 +50,7 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
     ([*TUNE, "--agents", "net-q,auto"], "zooming: auto has nothing to tune: it has no bonus"),
     ([*TUNE, "--values"], "zooming: --values nothing: give at least one number"),
     ([*TUNE, "--values", "nan"], "zooming: --values nan: give at least one number"),
+    ([*TUNE, "--values", "0.1,,1"], "zooming: --values 0.1,,1: could not convert string to float"),
     ([*TUNE, "--option", "max_balls", "--values", "50"], "net-q has no option 'max_balls'"),
     (["reproduce", "99", "--out", "OUT"], "the paper has no figure '99'"),
     (["reproduce", "1", "--out", "OUT", "--seeds", "1"], "--seeds 1: give at least 2"),
@@ -100,6 +102,11 @@ def test_an_error_of_a_run_names_its_agent_and_how_a_study_takes_options(tmp_pat
 def test_settings_with_brackets_are_one_setting():
     (agent,) = agents_named('adaptive-q:bounds={"state[0]":(0,1),"state[1]":(-2, 2)}:bonus=0.5')
     assert agent.settings == {"bounds": {"state[0]": [0, 1], "state[1]": [-2, 2]}, "bonus": 0.5}
+
+
+@pytest.mark.parametrize("values", [["0.1,1"], ["0.1", "1"], ["0.1,", "1"], ["0.1, 1"]])
+def test_numbers_are_separated_by_commas_or_spaces(values):
+    assert repr(numbers_from(values)) == "(0.1, 1)"
 
 
 @pytest.mark.process

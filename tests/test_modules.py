@@ -146,7 +146,9 @@ def test_a_problem_made_by_hand_is_imported_too(shop):
         ("garbled:X", "\ndef (", r"'garbled' cannot be imported: SyntaxError: invalid syntax "
             r"\(.*garbled.py, line 2\)"),
         ("oil-laplace-1:dims=2", "", "give oil-laplace-1 its options by --set key=value"),
-        ("Shop-v0", "", r"no problem is named 'Shop-v0'.*an environment of your own is module:Id"),
+        ("Shop-v0", "", r"no problem is named 'Shop-v0'; did you mean 'shop:Shop-v0'\? .*an "
+            r"environment of your own is module:Id"),
+        ("Own-v0", "", r"no problem is named 'Own-v0' \(zooming list"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_imported_is_refused_with_the_way_out(name, content, message, shop):

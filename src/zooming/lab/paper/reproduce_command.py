@@ -275,7 +275,7 @@ def _curves(evidence: Evidence, panels: Sequence[Any]) -> None:
     runs = evidence.runs
     learners = {name: one for name, one in runs.items() if name not in HEURISTICS}
     plots.learning_curves(runs, returns, optimum=evidence.optimal)
-    plots.regret(runs, regret, scale="linear", exponent=False)
+    plots.regret(runs, regret, scale="linear")
     # Scale to the learners; the regret of a heuristic can be much larger.
     regret.set_ylim(
         0, 1.12 * max(float(one.regret.mean(axis=0).max()) for one in learners.values())

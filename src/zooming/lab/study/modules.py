@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -85,6 +86,18 @@ def find_id(env_id: str) -> str:
 def module_names(env_ids: Iterable[str]) -> list[str]:
     """Return the modules that environment ids name, without duplicates."""
     return [*dict.fromkeys(module for module, _ in map(split_id, env_ids) if module is not None)]
+
+
+def propose(env_id: str) -> str:
+    """Return a proposal of `module:Id` if a file of this folder names the Id, or "".
+
+    The files are read, not imported.
+    """
+    named = re.compile(rf"[\"']{re.escape(env_id)}[\"']")
+    for path in sorted(Path.cwd().glob("*.py")):
+        if path.is_file() and named.search(path.read_text(errors="replace")):
+            return f"; did you mean '{path.stem}:{env_id}'?"
+    return ""
 
 
 def _list_modules(folder: Path) -> list[str]:

@@ -14,6 +14,7 @@ import tyro
 from gymnasium.envs.registration import load_env_creator, registry
 
 from zooming.analysis.intervals import Interval
+from zooming.errors import ConfigurationError
 from zooming.lab.rivals.rival import library_of, versions_of
 from zooming.lab.study.engines import Stopped
 from zooming.lab.study.problems import (
@@ -82,7 +83,9 @@ def tune(
     out: str,
     agents: str = "adaptive-q,net-q",
     option: str = "bonus",
-    values: Annotated[tuple[int | float, ...], tyro.conf.arg(metavar="NUMBER ...")] = PAPERS_SCALES,
+    values: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NUMBER ...")] = tuple(
+        map(str, PAPERS_SCALES)
+    ),
     episodes: int = 2000,
     seeds: int = 10,
     evaluation_seeds: int = 20,
@@ -100,8 +103,8 @@ def tune(
         agents: names separated by commas, with settings after colons. The agents auto and planner
             have nothing to tune.
         option: name of the option to tune.
-        values: values to try. By default the scales of the bonus in the paper. If all are integers,
-            only integers are tried.
+        values: values to try, separated by spaces or commas. By default the scales of the bonus in
+            the paper. If all are integers, only integers are tried.
         episodes: number of episodes of each run.
         seeds: number of tuning runs per value. The best value has the largest mean return over
             all episodes.
@@ -111,14 +114,14 @@ def tune(
         entropy: number from which the seeds are derived. Another number gives other seeds.
         workers: number of processes. By default one per core.
     """
-    options = settings_from(set)
+    options, numbers = settings_from(set), numbers_from(values)
     try:
         found = tune_options(
             [problem_named(name, options) for name in problems],
             agents_named(agents),
             out,
             option=option,
-            values=values,
+            values=numbers,
             episodes=episodes,
             seeds=seeds,
             evaluation_seeds=evaluation_seeds,
@@ -128,7 +131,7 @@ def tune(
         )
     except Stopped as stopped:
         say_how_to_continue(stopped)
-    _show_tuned(found, evaluation_seeds, values)
+    _show_tuned(found, evaluation_seeds, numbers)
     print(
         f"samples are the steps that tuning took; every value that was tried is in {out}/tuned.json"
     )
@@ -152,6 +155,21 @@ def list_names() -> None:
 
 def _first_line(documented: Any) -> str:
     return next(iter((documented.__doc__ or "").strip().splitlines()), "")
+
+
+def numbers_from(texts: Sequence[str]) -> tuple[int | float, ...]:
+    """Parse the numbers of `--values`, which are separated by spaces or commas.
+
+    >>> numbers_from(["0.1,1", "2"])
+    (0.1, 1, 2)
+    """
+    parts = [part.strip() for text in texts for part in text.strip(" ,").split(",")]
+    try:
+        return tuple(int(part) if part.isdigit() else float(part) for part in parts)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"--values {' '.join(texts)}: {error}; write 0.1 1 or 0.1,1"
+        ) from error
 
 
 def say_how_to_continue(stopped: Stopped) -> NoReturn:
