@@ -261,9 +261,12 @@ def test_a_loaded_agent_plays_without_its_environment(tmp_path):
     assert same_history(again.learn(10), agent.learn(10))
 
 
-@pytest.mark.parametrize("name", ["Newsvendor", "Storage", "GraphAmbulance"])
-def test_an_exported_plan_plays_what_predict_plays(name, tmp_path):
-    env = gym.make(f"zooming/{name}-v0")
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [("Newsvendor", {}), ("Storage", {"prices": (0.2, 0.3)}), ("GraphAmbulance", {})],
+)
+def test_an_exported_plan_plays_what_predict_plays(name, setting, tmp_path):
+    env = gym.make(f"zooming/{name}-v0", **setting)
     agent = zooming.Resolver(env, seed=0)
     agent.learn(3)
     played = {}

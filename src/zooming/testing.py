@@ -201,10 +201,7 @@ def check_agent(
 
 
 def knowledge(agent: Any) -> Any:
-    """Return everything that learning can change in an agent: its saved state and its counters.
-
-    For an agent without a saved state, return the counters alone.
-    """
+    """Return everything that learning can change in an agent: its saved state and its counters."""
     try:
         values, arrays = agent.saved_state()
     except (NotImplementedError, AttributeError):
@@ -266,10 +263,7 @@ class Trial:
         return [as_bytes(action) for action in gym.vector.utils.iterate(space, actions)]
 
     def outside(self, agent: Any, space: Any) -> Iterator[Any]:
-        """Yield points outside a space.
-
-        For an agent with `bounds=`, which clips, yield only NaN.
-        """
+        """Yield points outside a space; only NaN for an agent with `bounds=`, which clips."""
         axes = getattr(agent, "axes", ())
         clips = any(getattr(axes[i], "clips", False) for i in range(len(axes)))
         return _outside(space, clips)

@@ -208,11 +208,7 @@ def check_choice(name: str, given: str, allowed: Iterable[str]) -> str:
 
 
 def check_range(values: Any, what: str = "reward_range") -> tuple[float, float]:
-    """Return (lowest, highest) as floats.
-
-    Raise ConfigurationError if they are not finite or not in order, or of a scale at which squares
-    of returns overflow or vanish.
-    """
+    """Return (lowest, highest), checked: finite, in order, and of a scale that squares allow."""
     try:
         low, high = (as_float(bound) for bound in values)
     except (TypeError, ValueError) as error:
@@ -278,10 +274,7 @@ def takes_arguments(function: Callable[..., Any], *arguments: Any) -> bool:
 
 
 def import_frames(library: str | None, what: str) -> Any:
-    """Return the library of data frames: polars or pandas, or with None the first that is there.
-
-    `what` says who needs it. Raise LibraryError if it is not installed.
-    """
+    """Return the library of data frames: polars or pandas, or with None the first that is there."""
     if library not in (None, *FRAMES):
         raise ConfigurationError(f'library={library!r}: choose "polars" or "pandas"')
     for name in FRAMES if library is None else (library,):

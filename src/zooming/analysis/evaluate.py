@@ -35,10 +35,7 @@ class FunctionPolicy:
         self._actions = build_tree(env.action_space, "action", "action_space")
 
     def predict(self, observation: Any, state: Any = None, *, info: Any = None) -> tuple[Any, Any]:
-        """Return (action, next step) for one observation, or for a batch of them.
-
-        A batch has an array of steps as `state`.
-        """
+        """Return (action, next step). A batch has an array of steps as `state`."""
         if not isinstance(state, np.ndarray):
             step = 0 if state is None else int(state)
             return self._action(step, observation, info), step + 1
@@ -63,11 +60,7 @@ class FunctionPolicy:
 
 
 def as_policy(policy: Any, env: Any, horizon: int | None) -> tuple[Any, Any]:
-    """Return (policy, environment), where the policy has `predict` and `horizon`.
-
-    Raise ConfigurationError if it is neither an agent nor a function, or the environment is missing
-    or wrong.
-    """
+    """Return (policy, environment), where the policy has `predict` and `horizon`."""
     if hasattr(policy, "predict") and not isinstance(policy, type):
         if not hasattr(policy, "horizon"):
             raise ConfigurationError(
@@ -243,11 +236,7 @@ def evaluate(
 
 
 def _play(agent: Any, env: Any, episodes: int, seed: int) -> NDArray[np.float64]:
-    """Play episodes with the greedy policy and return their returns.
-
-    On a compiled environment they are played side by side, unless a function decides: it may
-    remember what it saw.
-    """
+    """Play episodes with the greedy policy, side by side if they can be. Return the returns."""
     inner = None if isinstance(agent, FunctionPolicy) else find_compiled(env)
     if inner is not None and inner.render_mode is None:
         found = _play_together(agent, inner, episodes, seed)

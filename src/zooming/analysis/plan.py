@@ -378,11 +378,7 @@ class Plan:
 
 
 def plan(
-    env: Any,
-    *,
-    folds: int = 10,
-    resolution: int | None = None,
-    progress_bar: bool = False,
+    env: Any, *, folds: int = 10, resolution: int | None = None, progress_bar: bool = False
 ) -> Plan:
     """Plan for an environment whose noise is recorded, and estimate what the plan earns.
 

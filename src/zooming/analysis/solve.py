@@ -54,10 +54,7 @@ N_EPISODES = 400  # sampled for the lower end
 
 
 def can_bracket(env: CompiledEnv) -> bool:
-    """Return whether outcomes and start states are finite sets, and some step has two outcomes.
-
-    Deterministic problems are left out: their grids are fine enough without a bracket.
-    """
+    """Return whether outcomes and start states are finite sets, and some step has two outcomes."""
     if env.start_kind in (FUNCTION, UNIFORM):
         return False
     few, more = ([len(env.outcomes(step, n)[1]) for step in range(env.horizon)] for n in (4, 8))
@@ -279,10 +276,7 @@ def is_finite(env: CompiledEnv) -> bool:
 
 
 def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> int:
-    """Return the default number of cells per axis, for which at most `most_backups` are needed.
-
-    Dynamics that are called in Python get a hundredth of them.
-    """
+    """Return the default number of cells per axis, for which at most `most_backups` are needed."""
     most_backups *= 0.01 if is_python(env.given) else 1.0
     n_state, n_action = env.state_box.shape[0], env.action_box.shape[0]
     is_deterministic = all(len(env.outcomes(step, 2)[1]) == 1 for step in range(env.horizon))
@@ -300,10 +294,7 @@ def default_resolution(env: CompiledEnv, most_backups: float = MOST_BACKUPS) -> 
 
 
 def check_solvable(env: Any) -> CompiledEnv:
-    """Return the compiled environment inside `env`.
-
-    Raise ConfigurationError if it cannot be solved.
-    """
+    """Return the compiled environment inside `env`, or say why it cannot be solved."""
     inner = find_compiled(env)
     if inner is None and isinstance(getattr(env, "unwrapped", env), CompiledEnv):
         raise ConfigurationError(

@@ -51,10 +51,7 @@ Row = tuple[Any, ...]
 
 
 def open_storage(place: str | os.PathLike[str], durability: str, exists: bool) -> Storage:
-    """Return the storage at a path, or of a URL that begins with postgresql://.
-
-    `exists` says whether there must be a desk at that place.
-    """
+    """Return the storage at a path, or of a URL that begins with postgresql://."""
     if durability not in ("power", "process"):
         raise ConfigurationError(
             f"durability={durability!r}: choose 'power' (a decision survives a power failure) or "

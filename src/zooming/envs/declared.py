@@ -28,11 +28,7 @@ from zooming.validation import Floats, check_int
 
 
 def try_in_python(env: CompiledEnv, dynamics: Dynamics, params: Floats, chance: Any) -> None:
-    """Play one step in plain Python, where a wrong index raises an error.
-
-    `params` are the user's own, without those that `CompiledEnv` appends. `chance` is the outcome
-    for the dynamics, or None if they take a generator.
-    """
+    """Play one step in plain Python, where a wrong index raises an error."""
     rng, state = np.random.default_rng(0), _first_state(env)
     low, high = env.action_box.low, env.action_box.high
     after = np.full_like(state, np.nan)

@@ -66,10 +66,7 @@ def _is_ours(function: Any) -> bool:
 
 
 def compile_given(function: Any, is_compiled: bool | None) -> Any:
-    """Return dynamics of a given outcome, compiled, or called in Python from compiled code.
-
-    With `is_compiled` None, they are called in Python, with a warning, if they do not compile.
-    """
+    """Return dynamics of a given outcome, compiled, or called in Python from compiled code."""
     if is_compiled is not False:
         try:
             return compile_as(function, GIVEN, GIVEN_FORM)
@@ -224,10 +221,7 @@ def compose_weighed(given: Any, weigh: Any, width: int) -> Any:
 
 
 def _name_after(function: Any, parts: tuple[Any, ...], *numbers: int) -> Any:
-    """Name a function for the disk cache after all that it is made of, if that is ours.
-
-    A part that closes over something must have such a name itself: numbers may differ.
-    """
+    """Name a function for the disk cache after all that it is made of, if that is ours."""
     pythons = [getattr(part, "py_func", part) for part in parts]
     if all(_is_ours(one) and (one.__closure__ is None or _cache_name(one)) for one in pythons):
         names = [_cache_name(one) or f"{one.__module__}.{one.__name__}" for one in pythons]
@@ -262,10 +256,7 @@ def _shorten_message(text: str) -> str:
 
 
 def box_of(space: Any, where: str) -> tuple[gym.Space[Any], gym.spaces.Box]:
-    """Return (space of the environment, float64 box of the dynamics).
-
-    The dtype of a Box becomes float64, so that the agent gets exactly what the dynamics computed.
-    """
+    """Return the space of the environment, and the float64 box of the dynamics."""
     if isinstance(space, gym.spaces.Discrete):
         first = float(space.start)
         return space, gym.spaces.Box(first, first + float(space.n) - 1.0, (1,), np.float64)

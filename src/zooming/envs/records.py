@@ -276,10 +276,7 @@ class Records:
 
 
 def empirical_law(rows: Floats, hidden: Mask | None = None) -> Weighted:
-    """Return the distinct rows [n, n_columns] and their shares, condensed if they are many.
-
-    With `hidden`, a mask of censored rows of one column, the law is that of Kaplan and Meier.
-    """
+    """Return the distinct rows [n, n_columns] and their shares, condensed if they are many."""
     if hidden is not None and hidden.any():
         return kaplan_meier(rows[:, 0], hidden)
     if rows.shape[1] == 1:  # NumPy sorts numbers ten times as fast as rows

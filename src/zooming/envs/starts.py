@@ -71,10 +71,7 @@ def make_law(start: Any, space: gym.Space[Any], box: gym.spaces.Box) -> StartLaw
 
 
 def check_weighted(given: Any, what: str, one: str = "value") -> Weighted:
-    """Validate a (values, weights) pair and drop entries of weight 0.
-
-    `what` names the argument in error messages, and `one` is the noun for a value.
-    """
+    """Validate a (values, weights) pair and drop entries of weight 0."""
     try:
         values, weights = (as_floats(part) for part in (() if isinstance(given, dict) else given))
     except (TypeError, ValueError) as error:

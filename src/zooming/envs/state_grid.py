@@ -108,12 +108,7 @@ class Grid:
         return best
 
     def backup(
-        self,
-        step: int,
-        states: Floats,
-        actions: Floats,
-        search: int,
-        warm: Floats | None = None,
+        self, step: int, states: Floats, actions: Floats, search: int, warm: Floats | None = None
     ) -> tuple[Floats, Floats, Floats]:
         """Return the largest Q found in each state, its action, and how much larger Q may be.
 
@@ -352,10 +347,7 @@ class GridPolicy:
 
 
 def usual_cells(model: CompiledEnv, n_outcomes: int) -> int:
-    """Return the number of cells per state axis, such that whole numbers are grid points.
-
-    `n_outcomes` is the number of outcomes, summed over the steps: the more, the fewer cells.
-    """
+    """Return the number of cells per state axis, such that whole numbers are grid points."""
     n_state = model.state_box.shape[0]
     least, most, work = CELLS[n_state]
     if is_python(model.given):
@@ -382,10 +374,7 @@ def _aligned(box: Any, least: int, most: int) -> int:
 
 
 def _solve(grid: Grid, warm: Floats) -> tuple[Floats, NDArray[np.uint8]]:
-    """Return the best actions, and with which neighbors they are mixed.
-
-    The search also tries the actions `warm`, those of the last plan.
-    """
+    """Return the best actions, and with which neighbors they are mixed."""
     best = grid.solve(warm)
     mixes = np.zeros((*best.shape[:2], 2 * grid.n_state), np.uint8)
     env = grid.env

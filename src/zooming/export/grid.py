@@ -128,10 +128,7 @@ def action_grid(agent: Any) -> ActionGrid:
 
 
 def solved_grid(agent: Any) -> ActionGrid:
-    """Return the policy of a `Resolver`, or of a plan, exactly as `agent.predict` plays it.
-
-    The center of a cell is a grid point. Actions are in the environment's units.
-    """
+    """Return the policy of a `Resolver`, or of a plan, exactly as `agent.predict` plays it."""
     inner = recommended(agent)
     plan, axes = inner.plan, inner.axes
     n_state, n_action = plan.n_state, plan.n_action
@@ -179,10 +176,7 @@ def solved_grid(agent: Any) -> ActionGrid:
 
 
 def _pieces(table: Any) -> Ints:
-    """Return for each state cell the action cells that are mixed: its own, and its neighbors'.
-
-    The shape is [horizon, n_states, 1 + 2 n_state].
-    """
+    """Return [horizon, n_states, 1 + 2 n_state]: the action cells that a state cell mixes."""
     policy, n_state = table.policy(), table.axes.n_state
     grid, plan = policy.grid, policy.plan
     best = plan.best.astype(np.int64)

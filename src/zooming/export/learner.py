@@ -33,10 +33,7 @@ HEAD_BYTES = 16  # of a slot, before the facts
 def learner_header(
     agent: Any, name: str, number: str = "double", scale: float = 1.0, pending: int = 0
 ) -> str:
-    """Return the text of a C99 header that continues the learning of an agent.
-
-    `pending` is the number of decisions that may wait for their rewards.
-    """
+    """Return the text of a C99 header that continues the learning of an agent."""
     name = c_name(name, number, scale)
     pending = check_int(pending, "pending", 0, 4096)
     _check(agent)

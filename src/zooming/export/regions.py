@@ -62,10 +62,7 @@ class Regions:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Q and visits of one action in each box, and the visits of all actions. NaN is unknown.
-
-    Only agents with boxes know visits.
-    """
+    """Q and visits of one action in each box, and the visits of all actions. NaN is unknown."""
 
     q_value: Floats
     visits: Floats
@@ -73,11 +70,7 @@ class Evidence:
 
 
 def policy_regions(step: int, agent: Any) -> Regions:
-    """Return boxes of states in which the agent has one action each.
-
-    If it has no such boxes, return the cells of a grid instead. For a planner, they are parts of
-    its own cells, otherwise an even grid.
-    """
+    """Return boxes of states with one action each, or the cells of a grid if there are none."""
     axes, whole, is_exact = agent.axes, whole_states(agent.axes), has_boxes(agent)
     if is_exact:
         boxes = divide(*state_boxes(agent, step))
@@ -253,10 +246,7 @@ def state_boxes(agent: Any, step: int, *, squashed: bool = False) -> tuple[Float
 
 
 def borders_in_units(table: CellTable, axis: int) -> Floats:
-    """Return the low border of each bin of a planner's axis, in squashed units if squashed.
-
-    On an axis of integers, a border lies between two integers.
-    """
+    """Return the low border of each bin of a planner's axis, in squashed units if squashed."""
     axes, unit = table.axes, bin_borders(table.policy().grid, axis)
     low, width, n_values = axes.table[axis, [LOW, WIDTH, ATOMS]]
     if n_values:
@@ -301,10 +291,7 @@ def policy_actions(agent: Any, step: int, states: Floats) -> Floats:
 
 
 def merge(low: Floats, high: Floats, actions: Ints) -> tuple[Floats, Floats, Ints]:
-    """Join two neighboring boxes with the same action if their union is a box; repeat.
-
-    The given boxes must cover all states.
-    """
+    """Join neighboring boxes with the same action, as long as their union is a box."""
     n_axes, before = low.shape[1], -1
     if (actions == actions[0]).all():
         return np.full((1, n_axes), -np.inf), np.full((1, n_axes), np.inf), actions[:1]
@@ -371,10 +358,7 @@ def simplify(
 
 
 def scale_actions(axes: Any, actions: Floats) -> Floats:
-    """Scale actions so that their distance is the sum of absolute differences.
-
-    An interval gets length 1. Two different categories get distance 1.
-    """
+    """Scale actions so that their distance is the sum of absolute differences."""
     columns = []
     for j in range(axes.n_action):
         axis, column = axes[axes.n_state + j], actions[:, j]
@@ -387,10 +371,7 @@ def scale_actions(axes: Any, actions: Floats) -> Floats:
 
 
 def _box(regions: Regions, costs: Floats, low: Floats, high: Floats, cells: Ints) -> _Box:
-    """Return a box with its best action and its best cut.
-
-    `costs` [n_cells, n_candidates] is the cost of each candidate action in each cell.
-    """
+    """Return a box with its best action and its best cut."""
     sums = costs[cells].sum(axis=0)
     action = int(sums.argmin())
     box = _Box(low, high, cells, action, float(sums[action]))

@@ -86,11 +86,7 @@ def render(data: dict[str, Any]) -> str:
 
 
 def collect(agent: Any, episodes: int) -> dict[str, Any]:
-    """Return the data of the page.
-
-    Each step has the cells of the policy with action and value, and the balls with Q and visits. If
-    the agent has an environment, there are also some episodes to step through.
-    """
+    """Return the data of the page: cells, balls, and some episodes to step through."""
     title = about(agent)
     if getattr(agent, "is_guided", False):
         title += f". Own policy of the agent; the rule of its warm start {agent.guide.words()}"

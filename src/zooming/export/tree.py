@@ -77,10 +77,7 @@ class DecisionTree(PolicyForm):
 
 
 def decision_tree(agent: Any) -> DecisionTree:
-    """Convert the policy of an agent with a partition to a tree. It plays exactly as `predict`.
-
-    Raise ConfigurationError if the agent has no partition, or interpolates its actions.
-    """
+    """Convert the policy of an agent with a partition to a tree. It plays exactly as `predict`."""
     if not has_boxes(agent):
         raise ConfigurationError(
             f"{type(agent).__name__} has no partition of the states into boxes with one action "
@@ -91,10 +88,7 @@ def decision_tree(agent: Any) -> DecisionTree:
 
 
 def tree_of(boxes: Sequence[tuple[Floats, Floats, Floats]], head: dict[str, Any]) -> DecisionTree:
-    """Return a tree that plays the actions of boxes (low, high, action), given for each step.
-
-    The boxes of a step must cover all states. `head` has the attributes that all forms share.
-    """
+    """Return a tree that plays boxes (low, high, action), given for each step; they cover all."""
     actions: dict[tuple[float, ...], int] = {}
     nodes: Nodes = {}
     roots = []
@@ -114,11 +108,7 @@ def tree_of(boxes: Sequence[tuple[Floats, Floats, Floats]], head: dict[str, Any]
 
 
 def _grow(nodes: Nodes, low: Floats, high: Floats, actions: Ints) -> int:
-    """Build a tree that gives each box its action, and return its reference.
-
-    The boxes are cut in two where little work remains, and then each side in the same way. Equal
-    nodes are stored once.
-    """
+    """Build a tree that gives each box its action, and return its reference."""
     if (actions == actions[0]).all():
         return int(actions[0])
     axis, cut = min(_cuts(low, high), key=lambda one: _cost(low, high, actions, *one))

@@ -20,13 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.tables.metric_q import MetricQ
-from zooming.analysis.audit.report import (
-    TOLERANCE,
-    Audit,
-    Law,
-    Sample,
-    check_optimism,
-)
+from zooming.analysis.audit.report import TOLERANCE, Audit, Law, Sample, check_optimism
 from zooming.analysis.optimal import Optimal
 from zooming.analysis.solve import is_finite
 from zooming.bonuses import Exact, Theory
@@ -66,10 +60,7 @@ def audit_balls(
 def _samples(
     agent: MetricQ, rows: NDArray[Any], n_points: int | None, generator: np.random.Generator
 ) -> Iterator[Sample]:
-    """Yield the pairs of each step at which optimism is checked.
-
-    These are all pairs, or all centers and `n_points` random pairs.
-    """
+    """Yield the pairs at which optimism is checked: all, or all centers and random ones."""
     table, space = agent.table, agent.table.space
     states, actions = (space.points(side, agent.axes) for side in (0, 1))
     for step in range(agent.horizon):
@@ -114,10 +105,7 @@ def _pair_text(agent: MetricQ, state: int, action: int) -> str:
 
 
 def _covering(agent: MetricQ, rows: NDArray[Any]) -> Law:
-    """Check that each pair belongs to the smallest ball around it; if several, to the oldest.
-
-    Also check the number of points that each ball stores, and the number of active balls.
-    """
+    """Check that each pair belongs to the smallest ball around it; if several, to the oldest."""
     table, space = agent.table, agent.table.space
     x, a = np.indices(table.owner.shape[1:], sparse=True)
     for step in range(agent.horizon):
@@ -158,10 +146,7 @@ def _covering(agent: MetricQ, rows: NDArray[Any]) -> Law:
 
 
 def _centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
-    """Check the separation of centers, and that each center was in its parent's domain.
-
-    Both follow from the distances between each center and the centers of the older balls.
-    """
+    """Check the separation of centers, and that each center was in its parent's domain."""
     space, closest, near, orphan = agent.table.space, np.inf, "", ""
     for step in range(agent.horizon):
         number = np.flatnonzero(rows["step"] == step)
@@ -191,10 +176,7 @@ def _centers(agent: MetricQ, rows: NDArray[Any]) -> tuple[Law, Law]:
 
 
 def _table(agent: MetricQ, rows: NDArray[Any]) -> Law:
-    """Check that the table is valid: centers, steps, parents, depths, radii and values.
-
-    The other checks rely on this one.
-    """
+    """Check centers, steps, parents, depths, radii and values, on which other checks rely."""
     space, n = agent.table.space, len(rows)
     is_root = np.arange(n) < agent.horizon
     has_older = (rows["parent"] >= 0) & (rows["parent"] < np.arange(n))

@@ -16,13 +16,7 @@ import numpy as np
 
 from zooming.agents.tables.adaptive_q import AdaptiveQ
 from zooming.agents.tables.q_learner import QLearner
-from zooming.analysis.audit.report import (
-    TOLERANCE,
-    Audit,
-    Law,
-    Sample,
-    check_optimism,
-)
+from zooming.analysis.audit.report import TOLERANCE, Audit, Law, Sample, check_optimism
 from zooming.analysis.optimal import Optimal
 from zooming.kernels import LENGTH_TOLERANCE, WEIGHT
 from zooming.partitions.faults import lengths

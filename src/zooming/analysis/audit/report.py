@@ -151,10 +151,7 @@ def check_optimism(
 def find_optimistic_bonus(
     bonus: Any, env: CompiledEnv, generator: np.random.Generator
 ) -> Theory | Exact | None:
-    """Return the bonus, unwrapped from `Doubling`, if it guarantees optimism here, else None.
-
-    `Exact` does so if it accounts for the noise of the rewards, or if they have none.
-    """
+    """Return the bonus, unwrapped from `Doubling`, if it guarantees optimism here, else None."""
     inner = bonus.bonus if isinstance(bonus, Doubling) else bonus
     if isinstance(inner, Theory):
         return inner

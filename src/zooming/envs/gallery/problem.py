@@ -128,11 +128,7 @@ class Rule:
 
 
 class Settings:
-    """Base of the settings of a problem: a frozen dataclass of `amount`, `count`, `profile`.
-
-    Each field is checked and stored in its final form, the horizon first. `check` then checks what
-    concerns several.
-    """
+    """Base of the settings of a problem: a frozen dataclass of `amount`, `count`, `profile`."""
 
     def __post_init__(self) -> None:
         settings: Any = self
@@ -147,11 +143,7 @@ class Settings:
 
 
 def option(default: Any, kind: str, meaning: str, check: Any = None, **marks: bool) -> Any:
-    """Return a field of settings. `check(settings, name)` returns its value in final form.
-
-    `kind` and `meaning` are shown in the docstring of the problem. Error messages show the meaning
-    up to a semicolon.
-    """
+    """Return a field of settings. `check(settings, name)` returns its value in final form."""
     checks = {} if check is None else {"check": check}
     return field(default=default, metadata={"kind": kind, "meaning": meaning, **checks, **marks})
 
@@ -176,10 +168,7 @@ def count(default: int, meaning: str, low: int = 1, high: int = MOST_STEPS) -> A
 
 
 def profile(default: Any, meaning: str, low: float = 0.0, high: float = MOST_MEAN) -> Any:
-    """Return a field that is one number, or one number per step, stored as a tuple.
-
-    If the settings have no `horizon`, the length of the tuple is the number of steps.
-    """
+    """Return a field that is one number, or one number per step, stored as a tuple."""
 
     def check(settings: Any, name: str) -> tuple[float, ...]:
         value, n_steps = getattr(settings, name), getattr(settings, "horizon", None)
@@ -228,10 +217,7 @@ def require_law(chances: Any, name: str) -> None:
 
 
 def places(settings: type, *further: str, tail: str | None = None) -> Any:
-    """Return the place in params of each number of a problem, as a named tuple.
-
-    `further` names numbers beyond the settings. The tail is by default the profile of the settings.
-    """
+    """Return the place in params of each number of a problem, as a named tuple."""
     tails = [tail] if tail else _names_of(settings, "tail")
     found = [*_names_of(settings, "scalar"), *further, *tails]
     return namedtuple("Places", found)(*range(2, 2 + len(found)))
@@ -259,11 +245,7 @@ def _names_of(settings: Any, what: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Model:
-    """The functions of a problem, with its settings and their places in params.
-
-    `given` plays a step for one outcome, and `weigh` fills in the weights of all outcomes; see
-    `CompiledEnv`. An outcome is drawn by these weights, unless there is a `draw`.
-    """
+    """The functions of a problem, with its settings and their places in params."""
 
     settings: type
     at: Any

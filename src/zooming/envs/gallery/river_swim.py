@@ -50,10 +50,7 @@ AT = problem.places(Settings)
 
 
 def swim(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
-    """Write the next place for the result `outcome[0]` of a stroke.
-
-    Return the reward of the current place.
-    """
+    """Write the next place for the stroke `outcome[0]`, and return the reward of this place."""
     place = state[0]
     next_state[0] = min(max(place + params[AT.reach] * action[0] * outcome[0], 0.0), 1.0)
     near = max(1.0 - place / params[AT.bank], 0.0)

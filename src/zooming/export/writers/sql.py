@@ -21,10 +21,7 @@ Rows = list[tuple[float, ...]]
 
 
 def grid_parts(grid: ActionGrid, table: str, state: list[str]) -> tuple[str, list[str], str]:
-    """Return the tables of the query, the expression of each action axis, and the joins.
-
-    `state` holds the SQL expression of each state axis.
-    """
+    """Return the tables of the query, the expression of each action axis, and the joins."""
     _check(grid)
     n_state, n_action = len(grid.state_names), len(grid.action_names)
     tables: dict[str, Rows] = {"steps(step, plan)": list(enumerate(grid.plan.tolist()))}

@@ -59,10 +59,7 @@ AT = problem.places(Settings, "first_speed", "second_speed", tail="work")
 
 
 def serve(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
-    """Write the next queues for `outcome` = (number of the work, pauses).
-
-    Return minus the costs of waiting and of lost work.
-    """
+    """Write the next queues for `outcome` = (work, pauses), and return minus the costs."""
     work, pauses = params[AT.work + int(outcome[0])], int(outcome[1])
     cost = 0.0
     for i in range(2):

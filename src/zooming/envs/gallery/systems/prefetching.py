@@ -47,10 +47,7 @@ AT = problem.places(Settings, tail="runs")
 
 
 def fetch(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any) -> Any:
-    """Write the next state for `outcome` = (number of the runs, of the traffic).
-
-    Return hits minus the costs of waste and backlog.
-    """
+    """Write the next state for `outcome` = (runs, traffic), and return hits minus the costs."""
     needed = params[AT.latency] * (1.0 + state[1])
     useful = state[0] * min(1.0, action[0] / needed)
     waste = (1.0 - state[0]) * action[0] / params[AT.farthest]
