@@ -195,6 +195,15 @@ def test_axes_share_the_cells_and_those_with_few_values_leave_theirs_to_others()
 
 
 @pytest.mark.plain
+def test_actions_get_the_cells_that_states_leave_however_many_places_were_seen():
+    kinds, units = np.full(6, SMOOTH), np.full(6, 6561)
+    for n in (100, 4000):  # with 4,000 samples, the states were seen in all places
+        column = np.linspace(0, 6560, n).astype(int)
+        bins, _ = lay_grid(samples_at(np.tile(column[:, None], 10)), n, kinds, units, 4, 2401)
+        assert bins.tolist() == [3, 3, 3, 3, 5, 5]
+
+
+@pytest.mark.plain
 def test_cells_grow_with_the_episodes_then_with_the_root_of_the_samples():
     cells = plan_layout.wanted_cells
     assert [cells(k, 0.0, 1, 2) for k in (1, 100, 1000)] == [121, 500, 729]

@@ -122,8 +122,8 @@ def lay_grid(samples, n_samples, kinds, units, n_state, n_cells):
     for _ in range(n_axes):
         j = -1
         for i in range(n_axes):
-            if not is_done[i] and (j < 0 or useful[i] <= useful[j]):
-                j = i  # the last one of equals: actions come before states
+            if not is_done[i] and (j < 0 or useful[i] < useful[j]):
+                j = i  # the first one of equals: actions, cut last, get what is left
         is_done[j] = True
         if kinds[j] == CATEGORIES:
             bins[j] = units[j]
