@@ -204,15 +204,14 @@ def test_actions_get_the_cells_that_states_leave_however_many_places_were_seen()
 
 
 @pytest.mark.plain
-def test_cells_grow_with_the_episodes_then_with_the_root_of_the_samples():
+def test_cells_grow_with_the_root_of_the_samples():
     cells = plan_layout.wanted_cells
-    assert [cells(k, 0.0, 1, 2) for k in (1, 100, 1000)] == [121, 500, 729]
-    assert [cells(k, 0.0, 1, 3) for k in (1, 100, 1000)] == [400, 500, 2401]
-    assert cells(1000, 1e6, 1, 2) == 2300
-    assert cells(1, 1e12, 1, 2) == cells(1, 0.0, 50_000, 3) == plan_layout.MOST_CELLS
-    assert cells(1, 0.0, 100, 2) == 4000
-    assert cells(1, 0.0, 200, 1) == 1800  # nine bins for each category
-    assert cells(1, 0.0, 1000, 2) == 9000
+    assert [cells(0.0, 1, n_axes) for n_axes in (1, 2, 3)] == [729, 729, 2401]
+    assert cells(1e6, 1, 2) == 2300
+    assert cells(1e12, 1, 2) == cells(0.0, 50_000, 3) == plan_layout.MOST_CELLS
+    assert cells(0.0, 100, 2) == 4000
+    assert cells(0.0, 200, 1) == 1800  # nine bins for each category
+    assert cells(0.0, 1000, 2) == 9000
 
 
 @pytest.mark.plain

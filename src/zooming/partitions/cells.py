@@ -466,9 +466,8 @@ class CellTable:
         If more than THIRDS axes vary, some axes of states are halved, or have one bin.
         """
         most = layout.wanted_cells(
-            int(core["n_episodes"][0]), float(samples.numbers[:n, WEIGHT].sum()),
-            self.n_categories, min(self.n_others, THIRDS),
-        )  # fmt: skip
+            float(samples.numbers[:n, WEIGHT].sum()), self.n_categories, min(self.n_others, THIRDS)
+        )
         most = min(most, max(self.most_cells, MOST_FIRST // int(core["horizon"][0])))
         is_category, n_state = self.kinds == layout.CATEGORIES, self.axes.n_state
         varies = ~is_category & (self.units > 1)

@@ -33,8 +33,6 @@ class Constants(NamedTuple):
     UNITS: A[int, "places of an interval: 3^8, so that thirds keep their centers"] = 6561
     FEW_AXES: A[int, "cells on one or two axes: 27 bins on each of two"] = 729
     MORE_AXES: A[int, "cells on three and more axes: 7 bins on each of four"] = 2401
-    FIRST_SHARE: A[float, "share of these cells with which a grid begins"] = 1 / 6
-    CELLS_PER_EPISODE: A[int, "cells gained with an episode, up to all of them"] = 5
     CELLS_PER_ROOT: A[float, "at least so many sqrt(samples) cells; more explore for ever"] = 2.3
     CHEAP: A[int, "cells of many categories, nine bins on each other axis: 1 ms a step"] = 4000
     MOST_CELLS: A[int, "most cells of a step: 0.5 MB for each table"] = 60_000
@@ -68,8 +66,7 @@ CONSTANTS = Constants()
 # Kernels read plain names, which the compiler takes as numbers.
 (
     OPTIMISM, FULL, FADING, BALLS, EXPLORING, FAR_BALLS, PRICE, GROWTH, EARLY, SPARING, UNITS,
-    FEW_AXES, MORE_AXES, FIRST_SHARE, CELLS_PER_EPISODE, CELLS_PER_ROOT, CHEAP, MOST_CELLS,
-    WIDTH_POWER, EVEN, END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, FIRST_WIDTH, DOUBT,
+    FEW_AXES, MORE_AXES, CELLS_PER_ROOT, CHEAP, MOST_CELLS, WIDTH_POWER, EVEN, END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, FIRST_WIDTH, DOUBT,
     EXOGENOUS, LEAST_FREEDOM, MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE, EMPTY,
     SLOPE, PLAYED, OLD, WORSE, USUAL,
 ) = CONSTANTS  # fmt: skip
@@ -224,16 +221,14 @@ def _open_cells(words):
 cells_at = itself if IS_JIT_DISABLED else _open_cells
 
 
-def wanted_cells(n_episodes: int, n_samples: float, n_categories: int, n_others: int) -> int:
+def wanted_cells(n_samples: float, n_categories: int, n_others: int) -> int:
     """Return the number of cells that a grid may have.
 
-    It grows with the episodes up to FEW_AXES or MORE_AXES, then with the root of the samples, so
-    that all bins keep shrinking. It suffices for every category and for three bins on every other
-    axis, unless that exceeds MOST_CELLS; and for nine bins, unless that exceeds CHEAP.
+    It is FEW_AXES or MORE_AXES, and grows with the root of the samples, so that all bins keep
+    shrinking. It suffices for every category and for three bins on every other axis, unless that
+    exceeds MOST_CELLS; and for nine bins, unless that exceeds CHEAP.
     """
-    enough = FEW_AXES if n_others <= 2 else MORE_AXES
-    grown = max(FIRST_SHARE * enough, CELLS_PER_EPISODE * n_episodes)
-    n_cells = max(min(enough, grown), CELLS_PER_ROOT * n_samples**0.5)
+    n_cells = max(FEW_AXES if n_others <= 2 else MORE_AXES, CELLS_PER_ROOT * n_samples**0.5)
     if n_categories > 1:
         n_cells = max(n_cells, min(CHEAP, n_categories * 9**n_others))
     return int(min(MOST_CELLS, max(n_cells, n_categories * 3**n_others)))
