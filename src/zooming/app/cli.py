@@ -59,7 +59,7 @@ COMMANDS = {
         "Reproduce the figures of the paper, with true regret, and check the claims about them.",
     ),
     "report": Command(
-        "lab.report.page:report",
+        "lab.report:report",
         "Write an HTML page of a study or reproduction: tables, learning curves and regret.",
     ),
     "audit": Command(
