@@ -136,7 +136,7 @@ def _table(rows: Sequence[Row], names: dict[str, str]) -> str:
     known = "The optimum is not known, so there is no regret."
     if optimum is not None:
         known = f"The optimum is {optimum:.4f}."
-    lines = [("agent", *NUMBERS)]
+    lines: list[tuple[str, ...]] = [("agent", *NUMBERS)]
     lines += [(names.get(row.agent, row.agent), *cells_of(row)) for row in rows]
     cells = ["".join(f"<td>{_text(cell)}</td>" for cell in line) for line in lines]
     cells[0] = cells[0].replace("td>", "th>")
