@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import zooming
+from helpers import Chance, box
 from zooming.app import cli
 from zooming.lab.report import count_confirmed, make_page
 from zooming.lab.study.problems import Problem, problem_named
@@ -31,7 +32,10 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def unsolved(tmp_path_factory):
     """A study of a problem whose law nobody knows, and of one with too many axes to solve."""
-    gym.register("Endless-v0", entry_point=Endless, max_episode_steps=3)
+    spaces = box((-np.inf, np.inf)), box((0.0, 1.0))
+    gym.register(
+        "Endless-v0", lambda: Chance(*spaces, lambda action: float(action[0])), max_episode_steps=3
+    )
     folder = tmp_path_factory.mktemp("report") / "unsolved"
     problems = [
         Problem("endless", "Endless-v0"),
@@ -45,18 +49,6 @@ def unsolved(tmp_path_factory):
     )
     study.run(folder)  # another process would not know the environment that was registered here
     return folder
-
-
-class Endless(gym.Env):
-    observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float64)
-    action_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.array([0.0]), {}
-
-    def step(self, action):
-        return self.np_random.normal(0.0, 3.0, 1), float(action[0]) ** 2, False, False, {}
 
 
 @pytest.fixture(scope="module")
