@@ -169,6 +169,13 @@ def test_the_table_of_the_page_is_that_of_the_summary(folder):
         assert f"<td>{row.regret.mean:,.1f} ±" in page
 
 
+def test_one_episode_has_a_page_without_a_curve_of_regret(tmp_path):
+    zooming.Study(["oil-laplace-1"], ["random"], episodes=1, seeds=1).run(tmp_path, workers=1)
+    page = Page(make_page(tmp_path))
+    assert [image["alt"] for image in page.images()] == ["Learning curves"]
+    assert "The optimum is 4.7500." in page.texts("p")
+
+
 def test_claims_are_counted():
     assert (count_confirmed([{"holds": True}]), count_confirmed([])) == (
         "1 of 1 claims confirmed", "",
