@@ -91,7 +91,9 @@ def test_an_agent_that_cannot_play_a_problem_is_an_empty_cell_with_a_reason(boar
 
 
 @pytest.mark.slow
-def test_the_same_command_computes_nothing_and_more_agents_only_their_own(board, monkeypatch):
+def test_the_same_command_computes_nothing_and_more_agents_only_their_own(
+    board, monkeypatch, capsys
+):
     before, computed = files(board / "studies"), []
     compute = engines.compute
 
@@ -102,6 +104,7 @@ def test_the_same_command_computes_nothing_and_more_agents_only_their_own(board,
     monkeypatch.setattr(engines, "compute", count)
     cli.main(["leaderboard", *TINY, "--out", str(board)])
     assert computed == []
+    assert re.findall("### .*", capsys.readouterr().out) == ["### Operations problems, 20 episodes"]
     assert files(board / "studies") == before
     copy = board.parent / "longer"
     shutil.copytree(board, copy)
