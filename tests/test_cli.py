@@ -129,10 +129,9 @@ def test_version_and_help_load_nothing_that_a_command_needs(argument):
 def test_the_help_describes_each_command_by_its_first_sentence(capsys):
     cli.main(["--help"])
     shown = capsys.readouterr().out
-    for name, command in cli.COMMANDS.items():
-        said = " ".join((command.load().__doc__ or "").split())
-        assert said.startswith(command.about), name
-        assert re.search(rf"^  {name} +{re.escape(command.about)}$", shown, re.M), name
+    for name in cli.COMMANDS:
+        said = " ".join((cli.load(name).__doc__ or "").split()).split(". ")[0].rstrip(".")
+        assert re.search(rf"^  {name} +{re.escape(said)}\.$", shown, re.M), name
 
 
 def test_a_command_without_its_libraries_says_what_to_install(monkeypatch):

@@ -193,8 +193,8 @@ def test_a_function_is_evaluated_as_an_agent_is():
     assert sampled.mean == pytest.approx(exact.mean, abs=1e-9)  # nothing is random here
     log = zooming.record(env, stay_at, 1)
     assert exact.mean == pytest.approx(log["reward"].sum(), abs=1e-9)
-    first = zooming.evaluate(stay_at, Endless(), 2, horizon=1).mean
-    assert first < zooming.evaluate(stay_at, Endless(), 2, horizon=4).mean
+    first = zooming.evaluate(stay_at, endless(), 2, horizon=1).mean
+    assert first < zooming.evaluate(stay_at, endless(), 2, horizon=4).mean
 
 
 def loaves():
@@ -212,17 +212,13 @@ def test_a_function_returns_whole_numbers_where_actions_are_discrete():
             zooming.evaluate(lambda step, x, wrong=wrong: wrong, loaves(), 2, horizon=2)
 
 
-class Endless(gym.Env):
+def endless():
     """An environment that does not say how long an episode is, and pays 1 a step."""
+    return Chance(unit(1), unit(1), lambda action: 1.0)
 
-    observation_space = action_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
 
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.zeros(1), {}
-
-    def step(self, action):
-        return np.zeros(1), 1.0, False, False, {}
+def unit(n):
+    return gym.spaces.Box(0.0, 1.0, (n,), np.float64)
 
 
 class Model:
@@ -245,7 +241,7 @@ class Model:
         (0.5, {}, r"0.5 is not an agent; write .* a function policy\(step, observation\)"),
         (zooming.NoMovement(gym.make("zooming/Oil-v0")), {"horizon": 2}, "knows its horizon"),
         (stay_at, {"env": None}, r"a function as policy needs an environment: evaluate\(policy, e"),
-        (stay_at, {"env": Endless()}, "Endless does not say how long an episode is. Give horizon="),
+        (stay_at, {"env": endless()}, "Chance does not say how long an episode is. Give horizon="),
     ],
 )  # fmt: skip
 def test_a_policy_that_cannot_be_played_is_refused_with_the_fix(policy, options, message):
@@ -274,10 +270,6 @@ def drift(state, action, step, params, outcome, next_state):
     for i in range(len(state)):
         next_state[i] = 0.5 * state[i] + 0.5 * outcome[0]
     return 0.5 * (action[0] + state[0])
-
-
-def unit(n):
-    return gym.spaces.Box(0.0, 1.0, (n,), np.float64)
 
 
 CHANCE = np.array([0.25, 0.75]), [0.5, 0.5]

@@ -123,8 +123,8 @@ def test_every_method_of_an_upper_room_is_declared_below_and_found():
 
 
 @pytest.mark.parametrize(("name", "source"), [
-    ("zooming.kernels.boxes.layout", "from zooming.lab.report import page"),
-    ("zooming.kernels.boxes.layout", "def later():\n    from zooming.lab.report import page"),
+    ("zooming.kernels.boxes.layout", "from zooming.lab import report"),
+    ("zooming.kernels.boxes.layout", "def later():\n    from zooming.lab import report"),
     ("zooming.agents.training.history", "def plot():\n    from zooming import plots"),
     ("zooming.agents.training.history", "import zooming"),
     ("zooming.agents.tables.net_q", "def act():\n    import zooming"),

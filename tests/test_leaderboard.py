@@ -12,7 +12,7 @@ import zooming
 from zooming.agents.base import seeds
 from zooming.app import cli
 from zooming.lab import leaderboard
-from zooming.lab.leaderboard import Finished, Result, Scale, interquartile_mean
+from zooming.lab.leaderboard import Cell, Scale, interquartile_mean, markdown, standings
 from zooming.lab.study import engines
 from zooming.lab.study.store import Store
 
@@ -91,7 +91,9 @@ def test_an_agent_that_cannot_play_a_problem_is_an_empty_cell_with_a_reason(boar
 
 
 @pytest.mark.slow
-def test_the_same_command_computes_nothing_and_more_agents_only_their_own(board, monkeypatch):
+def test_the_same_command_computes_nothing_and_more_agents_only_their_own(
+    board, monkeypatch, capsys
+):
     before, computed = files(board / "studies"), []
     compute = engines.compute
 
@@ -102,6 +104,7 @@ def test_the_same_command_computes_nothing_and_more_agents_only_their_own(board,
     monkeypatch.setattr(engines, "compute", count)
     cli.main(["leaderboard", *TINY, "--out", str(board)])
     assert computed == []
+    assert re.findall("### .*", capsys.readouterr().out) == ["### Operations problems, 20 episodes"]
     assert files(board / "studies") == before
     copy = board.parent / "longer"
     shutil.copytree(board, copy)
@@ -164,21 +167,16 @@ def test_a_folder_with_other_files_is_refused(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def finished(*results):
-    scales = {one.problem: Scale(1.0, 0.0, 0.0) for one in results}
-    return Finished("auto", scales, list(results), {})
-
-
-def result(agent, problem, regret, percent):
-    return Result(problem, agent, 100, np.array(regret), np.array(percent), 0.1, 8.0)
+def cell(agent, problem, regret, percent):
+    arrays = np.array(regret), np.array(percent)
+    return Cell(problem, agent, 100, *arrays, 0.1, 8.0, Scale(1.0, 0.0, 0.0))
 
 
 def test_the_standings_count_who_is_better():
-    ours = result("auto", "p", [50.0, 52.0, 54.0], [80.0, 81.0, 82.0])
-    best = result("best", "p", [10.0, 12.0, 11.0], [99.0, 98.0, 99.0])
-    level = result("level", "p", [0.0, 52.0, 90.0], [80.0, 80.0, 80.0])
-    found = finished(ours, best, level)
-    rows = standings(found, "p")
+    ours = cell("auto", "p", [50.0, 52.0, 54.0], [80.0, 81.0, 82.0])
+    best = cell("best", "p", [10.0, 12.0, 11.0], [99.0, 98.0, 99.0])
+    level = cell("level", "p", [0.0, 52.0, 90.0], [80.0, 80.0, 80.0])
+    rows = by_agent(standings([ours, best, level], "auto"))
     assert [rows[agent][4] for agent in ("auto", "best", "level")] == [
         "–",
         "0 / 0 / 1",
@@ -187,21 +185,20 @@ def test_the_standings_count_who_is_better():
     assert rows["best"][2].startswith("11.0 ±")  # percent per episode, 100 episodes
 
 
-def standings(found, problems):
-    lines = found.standings(list(problems), 100).splitlines()[2:]
-    return {line.split(" | ")[0][2:]: line.split(" | ") for line in lines}
+def by_agent(table):
+    return {line.split(" | ")[0][2:]: line.split(" | ") for line in table.splitlines()[2:]}
 
 
 def test_libraries_are_named_with_their_versions():
-    theirs = result("rule-search", "p", [1.0], [99.0])
-    assert "Libraries of rivals: cmaes " in finished(theirs).markdown()
-    assert "Libraries" not in finished(result("auto", "p", [1.0], [99.0])).markdown()
+    theirs, ours = (cell(agent, "p", [1.0], [99.0]) for agent in ("rule-search", "auto"))
+    assert "Libraries of rivals: cmaes " in markdown([theirs], {}, "auto")
+    assert "Libraries" not in markdown([ours], {}, "auto")
 
 
 def test_an_agent_without_all_problems_is_last():
-    both = [result("auto", problem, [5.0, 6.0], [90.0, 91.0]) for problem in "pq"]
-    one = result("few", "p", [1.0, 1.0], [99.0, 99.0])
-    rows = standings(finished(*both, one), "pq")
+    both = [cell("auto", problem, [5.0, 6.0], [90.0, 91.0]) for problem in "pq"]
+    one = cell("few", "p", [1.0, 1.0], [99.0, 99.0])
+    rows = by_agent(standings([*both, one], "auto"))
     assert [(agent, row[1]) for agent, row in rows.items()] == [("auto", "all"), ("few", "1")]
 
 

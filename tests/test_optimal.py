@@ -366,33 +366,22 @@ STRAYING = [
 ]  # fmt: skip
 
 
-class Always(zooming.Agent):
-    """Plays the highest action."""
-
-    def act(self, step, observation, *, info=None):
-        return self.axes.shaped_action(self.greedy(step, self.checked_state(step, observation)))
-
-    def update(self, *transition, **options):
-        pass
-
-    def greedy(self, step, state):
-        return self.axes.action_ends[1]
-
-
 @pytest.mark.parametrize(("options", "message"), STRAYING)
 def test_a_next_state_that_cannot_be_is_an_error_and_not_a_value(options, message):
     env = straying(**options)
     with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.solve(env, None if env.has_whole_states and env.has_whole_actions else 8)
     with pytest.raises(zooming.ConfigurationError, match=message):
-        zooming.evaluate(Always(env), env, exact=True)
+        zooming.evaluate(lambda step, x: env.action_box.high, env, exact=True)
 
 
 @pytest.mark.parametrize("options", [{"to": 2 + 1e-9}, {"to": 3 - 1e-9, "states": FOUR}])
 def test_rounding_just_outside_is_fine(options):
     env = straying(**options)
     assert zooming.solve(env, 8).return_ == pytest.approx(1.5)
-    assert zooming.evaluate(Always(env), env, exact=True).mean == pytest.approx(1.5)
+    assert zooming.evaluate(
+        lambda step, x: env.action_box.high, env, exact=True
+    ).mean == pytest.approx(1.5)
 
 
 # --- random starts --------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from zooming.lab.study import problems
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 EXTRAS = {
-    "rich", "tyro", "matplotlib", "polars", "plotly", "ray", "torch", "stable_baselines3",
+    "rich", "tyro", "matplotlib", "polars", "ray", "torch", "stable_baselines3",
     "scipy", "pandas",
 }  # fmt: skip
 

@@ -13,7 +13,6 @@ from gymnasium.utils.env_checker import check_env
 
 import zooming
 from zooming.agents.files import container
-from zooming.envs.compiled import Scene
 
 
 def count(state, action, step, params, chance, next_state):
@@ -75,19 +74,6 @@ def test_every_environment_has_a_frame_that_changes_with_the_episode(name):
         assert (frame.shape, frame.dtype) == ((400, 640, 3), np.uint8)
         assert 3 < len(np.unique(frame @ [65536, 256, 1])) < 5000
     assert (frames[0] != frames[1]).any(axis=2).mean() > 0.005
-
-
-def test_a_scene_has_the_last_step():
-    env = gym.make("zooming/Oil-v0", survey="quadratic", render_mode="rgb_array")
-    env.reset(seed=0)
-    env.render()
-    seen = []
-    env.unwrapped.draw = lambda ax, scene: seen.append(scene)
-    env.step(np.array([0.1]))
-    env.render()
-    scene = seen[0]
-    assert isinstance(scene, Scene)
-    assert (scene.before, scene.action, scene.state) == ([0.5], [0.1], [0.1])
 
 
 # --- what it must not disturb ---------------------------------------------------------------------

@@ -1,9 +1,7 @@
 """What people use today, as agents of studies."""
 
-import gc
 import json
 import sys
-import threading
 
 import gymnasium as gym
 import numpy as np
@@ -161,53 +159,46 @@ def test_the_search_keeps_the_promises_of_agents():
 # --- deep learning --------------------------------------------------------------------------------
 
 
-def test_dqn_is_told_every_transition_with_its_step():
-    env = gym.make(SHOP)
+def test_dqn_is_told_every_transition_with_its_step(monkeypatch):
+    env, seen = gym.make(SHOP), []
     agent = make("sb3:DQN", env, bins=5, learning_starts=10, buffer_size=500, batch_size=8)
-    seen = []
-    update = agent.update
-    agent.update = lambda *given, **more: (seen.append(given), update(*given, **more))[1]
+    checked = agent.checked_transition
+    monkeypatch.setattr(
+        agent, "checked_transition", lambda *given: (seen.append(given), checked(*given))[1]
+    )
     state = np.random.get_state()[1].copy()
     history = agent.learn(12)
     assert (np.random.get_state()[1] == state).all()
-    buffer, horizon, n = agent.model.replay_buffer, agent.horizon, len(seen) - 1
-    assert n == 12 * agent.horizon - 1 == buffer.size()  # the last one waits for the next episode
+    buffer, horizon = agent.model.replay_buffer, agent.horizon
+    assert len(seen) - 1 == 12 * horizon - 1 == buffer.size()  # the last step is not stored
     low, high = agent.reward_range
-    for k, (step, observation, action, reward, *_) in enumerate(seen[:-1]):
+    for k, (step, observation, action, reward, _) in enumerate(seen[:-1]):
         assert buffer.rewards[k, 0] * (high - low) == pytest.approx(reward, rel=1e-6)
         assert buffer.observations[k, 0] == pytest.approx(
             [observation[0] / 10 - 1, 2 * step / horizon - 1]
         )
         assert buffer.actions[k, 0, 0] * 5.0 == action[0]  # five actions from 0 to 20
         assert bool(buffer.dones[k, 0]) == (step == horizon - 1)
-    total = sum(row[3] for row in seen)
-    assert history.returns.sum() == pytest.approx(total)
+    assert history.returns.sum() == pytest.approx(sum(row[3] for row in seen))
+    assert (len(history), agent.n_episodes, history.n_steps.tolist()) == (12, 12, [horizon] * 12)
     assert agent.model.exploration_rate == pytest.approx(
         1 - 0.95 * (12 * horizon - 2) / 1400, abs=1e-3
     )
     assert agent.nbytes > 1000
 
 
-def test_a_pause_changes_nothing_and_a_seed_repeats():
+def test_a_seed_repeats_and_learning_goes_on():
     def learner():
         return make("sb3:PPO", gym.make("zooming/Oil-v0"), n_steps=32, batch_size=16, n_epochs=1)
 
-    before = set(threading.enumerate())
     first, second = learner(), learner()
-    once = first.learn(30)
-    twice = second.learn(7)
+    once, again = first.learn(30), second.learn(30)
+    assert once.returns.tolist() == again.returns.tolist()
+    assert len(set(once.returns.tolist())) > 25
     action, _ = second.predict(np.array([[0.1], [0.9]]), state=np.array([0, 4]))
     assert action.shape == (2, 1)
-    twice += second.learn(23)
-    assert once.returns.tolist() == twice.returns.tolist()
-    assert len(set(once.returns.tolist())) > 25
-    threads = [one._handover._thread for one in (first, second)]
-    assert set(threading.enumerate()) - before == set(threads)
-    del first, second, once, twice
-    gc.collect()
-    for one in threads:
-        one.join(10)
-    assert not any(one.is_alive() for one in threads)
+    assert first.learn(7).returns.tolist() == second.learn(7).returns.tolist()
+    assert first.n_episodes == 37
 
 
 def test_deep_learners_say_what_they_cannot_take():
@@ -223,8 +214,11 @@ def test_deep_learners_say_what_they_cannot_take():
     assert agent.model.action_noise._sigma == pytest.approx(0.2)
     with pytest.raises(zooming.ConfigurationError, match="cannot be saved"):
         agent.save("agent.zoom")
-    with pytest.raises(zooming.ConfigurationError, match="learns only from the action that act"):
-        agent.update(0, [0.0], [1.0], 0.0, [0.0])
+    for call in (lambda: agent.update(0, [0.0], [1.0], 0.0, [0.0]), lambda: agent.act(0, [0.0])):
+        with pytest.raises(zooming.ConfigurationError, match=r"in learn\(episodes\) only"):
+            call()
+    with pytest.raises(zooming.ConfigurationError, match="leave out progress_bar"):
+        agent.learn(3, progress_bar=True)
 
 
 def test_an_error_of_the_problem_leaves_a_deep_learner_usable():

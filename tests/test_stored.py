@@ -12,7 +12,7 @@ import zooming
 from helpers import words
 from zooming.agents.files import container as files
 from zooming.app import cli
-from zooming.lab.report.page import collect
+from zooming.lab.report import make_page
 from zooming.lab.study.problems import Problem, problem_named
 from zooming.lab.study.store import Store
 from zooming.lab.study.study import Study, read_study
@@ -149,7 +149,7 @@ def test_a_file_that_cannot_be_read_is_named(folder, monkeypatch):
         (folder / name).mkdir()  # what root cannot read either
     message = r"cannot read .*manifest.json \(Is a directory\); make it readable, or restore"
     with pytest.raises(zooming.ConfigurationError, match=message):
-        collect(folder)
+        make_page(folder)
     with pytest.raises(zooming.ConfigurationError, match=r"cannot read .*manifest.json"):
         study().run(folder)
 
@@ -227,7 +227,7 @@ def test_a_chunk_with_a_right_checksum_and_wrong_content_is_refused_and_computed
     files.write_container(path, header, arrays)
     message = r"it holds .*The command that began the study sets it aside"
     with pytest.raises(zooming.ConfigurationError, match=message):
-        collect(folder)
+        make_page(folder)
     study().run(folder)
     assert path.with_suffix(".damaged").exists()
     assert results(folder) == results(made)
@@ -248,7 +248,7 @@ def test_a_manifest_edited_to_hide_seeds_is_noticed(tmp_path):
     with pytest.raises(zooming.ConfigurationError, match=r"chunks, but manifest.json names only"):
         Study.stored(tmp_path).summary(tmp_path)
     with pytest.raises(zooming.ConfigurationError, match="it was edited, or files were added"):
-        collect(tmp_path)
+        make_page(tmp_path)
 
 
 def test_a_folder_that_only_others_may_write_is_read(made, folder, monkeypatch):
@@ -270,7 +270,7 @@ def test_damaged_findings_are_refused(found, tmp_path):
     (tmp_path / "findings.json").write_text(json.dumps({"settings": {}, "figures": {"1": found}}))
     message = r"findings.json is damaged .*zooming reproduce makes it again"
     with pytest.raises(zooming.ConfigurationError, match=message):
-        collect(tmp_path)
+        make_page(tmp_path)
 
 
 def test_a_store_reads_optima_and_never_solves(folder, monkeypatch):

@@ -122,17 +122,28 @@ def test_killed_at_random_moments_and_run_by_more_workers_gives_the_same_files(
 
 
 @pytest.mark.process
-def test_told_to_stop_it_keeps_what_is_done_and_says_how_to_continue(tmp_path):
-    folder = tmp_path / "study"
-    process = command(folder, "--episodes", "50000", "--workers", "1")
-    while not any(Path(folder, "chunks").glob("*.zoom")):
-        time.sleep(0.05)
+@pytest.mark.parametrize(
+    ("number", "send", "code"), [(signal.SIGTERM, os.kill, 143), (signal.SIGINT, os.killpg, 130)]
+)
+def test_told_to_stop_it_keeps_what_is_done_and_only_the_command_speaks(
+    number, send, code, tmp_path
+):
+    """Ctrl-C reaches the workers, too."""
+    process = command(
+        *(tmp_path / "study", "--episodes", "50000", "--workers", "1"),
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    while not any(Path(tmp_path, "study", "chunks").glob("*.zoom")):
+        time.sleep(0.01)
         assert process.poll() is None
-    process.send_signal(signal.SIGTERM)
+    assert any(is_worker(pid) for pid in children(process.pid))
+    send(process.pid, number)
     shown, _ = process.communicate(timeout=60)
-    assert process.returncode == 143
+    assert process.returncode == code
+    assert "Traceback" not in shown
     assert "To continue: zooming run oil-laplace-1" in shown
-    assert any(Path(folder, "chunks").glob("*.zoom"))
+    assert any(Path(tmp_path, "study", "chunks").glob("*.zoom"))
 
 
 @pytest.mark.process
@@ -148,25 +159,6 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
             break
         time.sleep(0.1)
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
-
-
-@pytest.mark.process
-def test_ctrl_c_reaches_all_processes_and_only_the_command_speaks(tmp_path):
-    process = command(
-        *(tmp_path / "study", "--episodes", "50000", "--workers", "1"),
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    while not any(Path(tmp_path, "study", "chunks").glob("*.zoom")):
-        time.sleep(0.01)
-        assert process.poll() is None
-    assert any(is_worker(pid) for pid in children(process.pid))
-    os.killpg(process.pid, signal.SIGINT)
-    shown, _ = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Traceback" not in shown
-    assert "To continue: zooming run oil-laplace-1" in shown
-    assert any(Path(tmp_path, "study", "chunks").glob("*.zoom"))
 
 
 @pytest.mark.process

@@ -25,8 +25,7 @@ METHODS = {
     "History.regret": ("zooming.analysis.regret", "regret_of"),
     "History.plot": ("zooming.plots.curves", "plot_history"),
     "Partition.plot": ("zooming.plots.partitions", "partition"),
-    "RenderedEnv.draw": ("zooming.plots.rendering", "draw_ranges"),
-    "RenderedEnv._render_scene": ("zooming.plots.rendering", "render_scene"),
+    "CompiledEnv._draw": ("zooming.plots.rendering", "draw_episode"),
 }
 
 # Zooming's agents, by class name: the one list of them. Files name agents by these names.

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from zooming.errors import ZoomingError
@@ -21,74 +21,21 @@ CODE_OF_BROKEN_PIPE = 141  # as a shell reports a command that SIGPIPE ended
 ABOUT = "Reinforcement learning in continuous spaces that learns its own discretization."
 
 
-@dataclass(frozen=True)
-class Command:
-    """A command: `module:function`, and the first sentence of the function's docstring."""
-
-    place: str
-    about: str
-
-    def load(self) -> Callable[..., Any]:
-        """Import and return the function."""
-        module, name = self.place.split(":")
-        try:
-            found = importlib.import_module(f"zooming.{module}")
-        except ModuleNotFoundError as error:
-            if error.name not in ("tyro", "rich", "polars", "matplotlib"):
-                raise
-            sys.exit(f"this command needs {error.name}: pip install 'zooming[lab]'")
-        function: Callable[..., Any] = getattr(found, name)
-        return function
-
-
-COMMANDS = {
-    "run": Command("lab.study.run_command:run", "Compare agents on problems over many seeds."),
-    "tune": Command(
-        "lab.study.run_command:tune",
-        "Tune the bonus, or another numeric option, and evaluate the best value on fresh seeds.",
-    ),
-    "plan": Command(
-        "app.plan_command:plan_records",
-        "Plan with the equations of an environment and records of its noise, and write one page.",
-    ),
-    "leaderboard": Command(
-        "lab.leaderboard:leaderboard", "Compare agents on many problems, and write one table."
-    ),
-    "reproduce": Command(
-        "lab.paper.reproduce_command:reproduce",
-        "Reproduce the figures of the paper, with true regret, and check the claims about them.",
-    ),
-    "report": Command(
-        "lab.report.page:report",
-        "Write an HTML page of a study or reproduction: tables, learning curves and regret.",
-    ),
-    "audit": Command(
-        "app.saved_commands:audit_file", "Check that a saved agent obeys the laws of the paper."
-    ),
-    "explain": Command(
-        "app.saved_commands:explain_file",
-        "Print the policy of a saved agent as rules, and how much return the rules lose.",
-    ),
-    "export": Command(
-        "app.saved_commands:export_file",
-        "Write the policy of a saved agent as Python, JSON, C or SQL.",
-    ),
-    "show": Command(
-        "app.saved_commands:show_file",
-        "Write an HTML page on which a person moves the state and sees what the policy does.",
-    ),
-    "desk": Command(
-        "app.saved_commands:show_desk", "Print what happens at a desk, and write it as a page."
-    ),
-    "warm": Command(
-        "app.warm_command:warm",
-        "Compile the kernels of agents ahead, so that their first learn() starts at once.",
-    ),
-    "bench": Command("lab.bench:main", "Measure speed and memory of both drivers."),
-    "list": Command(
-        "lab.study.run_command:list_names",
-        "List the problems, agents and environments of zooming, one line each.",
-    ),
+COMMANDS = {  # name: `module:function`
+    "run": "lab.study.run_command:run",
+    "tune": "lab.study.run_command:tune",
+    "plan": "app.plan_command:plan_records",
+    "leaderboard": "lab.leaderboard:leaderboard",
+    "reproduce": "lab.paper.reproduce_command:reproduce",
+    "report": "lab.report:report",
+    "audit": "app.saved_commands:audit_file",
+    "explain": "app.saved_commands:explain_file",
+    "export": "app.saved_commands:export_file",
+    "show": "app.saved_commands:show_file",
+    "desk": "app.saved_commands:show_desk",
+    "warm": "app.warm_command:warm",
+    "bench": "lab.bench:main",
+    "list": "lab.study.run_command:list_names",
 }
 # What other tools call a command.
 SYNONYMS = {"train": "run", "learn": "run", "fit": "run", "compare": "run"}
@@ -123,7 +70,7 @@ def _run(given: list[str]) -> None:
         return
     if name not in COMMANDS:
         raise _print_error(_refuse(name))
-    command = COMMANDS[name].load()
+    command = load(name)
     import tyro
 
     try:
@@ -139,10 +86,30 @@ def _run(given: list[str]) -> None:
         sys.exit(130)
 
 
+def load(name: str) -> Callable[..., Any]:
+    """Import and return the function of a command."""
+    module, function = COMMANDS[name].split(":")
+    try:
+        found = importlib.import_module(f"zooming.{module}")
+    except ModuleNotFoundError as error:
+        if error.name not in ("tyro", "rich", "polars", "matplotlib"):
+            raise
+        sys.exit(f"this command needs {error.name}: pip install 'zooming[lab]'")
+    return getattr(found, function)  # type: ignore[no-any-return]
+
+
+def about(name: str) -> str:
+    """Return the first sentence of a command's docstring, read from its file without importing."""
+    module, function = COMMANDS[name].split(":")
+    path = Path(__file__).parent.parent.joinpath(*module.split(".")).with_suffix(".py")
+    (found,) = re.findall(rf'^def {function}\(.*?"""(.*?\.)[ \n"]', path.read_text(), re.M | re.S)
+    return str(found)
+
+
 def _help() -> str:
     """Return one line for each command."""
     width = max(map(len, COMMANDS))
-    lines = "\n".join(f"  {name:{width}}  {one.about}" for name, one in COMMANDS.items())
+    lines = "\n".join(f"  {name:{width}}  {about(name)}" for name in COMMANDS)
     return (
         f"usage: zooming COMMAND ...\n\n{ABOUT}\n\n{lines}\n\n"
         "zooming COMMAND --help describes a command; zooming --version prints the version."
@@ -173,7 +140,7 @@ def _write_as_flags(message: str, command: Callable[..., Any]) -> str:
 
     Only options of the command are rewritten.
 
-    >>> _write_as_flags("resolution=5 is odd", COMMANDS["audit"].load())
+    >>> _write_as_flags("resolution=5 is odd", load("audit"))
     '--resolution 5 is odd'
     """
     from zooming.validation import option_names

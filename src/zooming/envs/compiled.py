@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
@@ -46,74 +45,7 @@ MOST_AXES = 10_000  # largest dimension of a built-in environment
 Outcomes = Weighted  # random outcomes [n, k] and their weights [n]
 
 
-@dataclass(frozen=True)
-class Scene:
-    """The content of a picture: the current state, and (state, action, reward) of each step so far.
-
-    All are in the units of the dynamics. `pens` is `zooming.plots.rendering`: marks, legend and
-    colors in the style of all pictures.
-    """
-
-    state: Floats
-    played: list[tuple[Floats, Floats, float]] = field(default_factory=list)
-    pens: Any = None
-
-    @property
-    def before(self) -> Floats:
-        """The state before the last action. Before the first step, it is the start state."""
-        return self.played[-1][0] if self.played else self.state
-
-    @property
-    def action(self) -> Floats | None:
-        """The last action, or None before the first step."""
-        return self.played[-1][1] if self.played else None
-
-
-class RenderedEnv(gym.Env[Any, Any]):
-    """Base class of environments with `render`. Without a mode nothing is recorded or imported."""
-
-    # Gymnasium's name and type
-    metadata = {"render_modes": list(MODES), "render_fps": FRAMES_PER_SECOND}  # noqa: RUF012
-    name: str
-    horizon: int
-    state_box: gym.spaces.Box
-    action_box: gym.spaces.Box
-
-    def __init__(self, render_mode: str | None = None) -> None:
-        if render_mode is not None and render_mode not in MODES:
-            raise ConfigurationError(f"render_mode={render_mode!r}: choose 'rgb_array' or None")
-        self.render_mode = render_mode
-        self._state: Floats | None = None
-        self._played: list[tuple[Floats, Floats, float]] = []
-
-    def render(self) -> Any:
-        """Return the picture as pixels."""
-        if self.render_mode is None:
-            gym.logger.warn(
-                f"{self.name} was made without a render mode. Make it with "
-                'render_mode="rgb_array": gymnasium.make(..., render_mode="rgb_array")'
-            )
-            return None
-        if self._state is None:
-            raise gym.error.ResetNeeded(
-                f"{self.name}: no episode is under way; call reset() before render()"
-            )
-        return self._render_scene(self._state, self._played)
-
-    draw = UpperMethod()  # a subclass may define draw(ax, scene): a picture of its own
-    _render_scene = UpperMethod()
-
-    def _record(
-        self, state: Floats | None = None, action: Floats | None = None, reward: float = 0.0
-    ) -> None:
-        """Record a step, or begin a new episode. It is only called with a render mode."""
-        if state is None or action is None:
-            self._played = []
-        else:
-            self._played.append((state, action, reward))
-
-
-class CompiledEnv(RenderedEnv):
+class CompiledEnv(gym.Env[Any, Any]):
     """A Gymnasium environment with compiled dynamics. `compiled_env` makes one of your dynamics.
 
     The dynamics use vectors of `state_box` and `action_box`. For a Box this is the space itself.
@@ -127,6 +59,8 @@ class CompiledEnv(RenderedEnv):
     begins, or None to let `solve` choose.
     """
 
+    # Gymnasium's name and type
+    metadata = {"render_modes": list(MODES), "render_fps": FRAMES_PER_SECOND}  # noqa: RUF012
     resolution: int | None = None
 
     def __init__(
@@ -146,7 +80,12 @@ class CompiledEnv(RenderedEnv):
         name: str | None = None,
         render_mode: str | None = None,
     ) -> None:
-        super().__init__(render_mode)
+        if render_mode is not None and render_mode not in MODES:
+            raise ConfigurationError(f"render_mode={render_mode!r}: choose 'rgb_array' or None")
+        self.render_mode = render_mode
+        self._state: Floats | None = None
+        # (state, action, reward) of each step of the episode, with a render mode only
+        self._played: list[tuple[Floats, Floats, float]] = []
         self.observation_space, self.state_box = box_of(observation_space, "observation_space")
         self.action_space, self.action_box = box_of(action_space, "action_space")
         self.has_whole_states = isinstance(observation_space, gym.spaces.Discrete)
@@ -207,9 +146,7 @@ class CompiledEnv(RenderedEnv):
         state = np.empty(self.state_box.shape)
         draw_start()(self.crossing().handle, self.params, state)
         observation = self._observe(state, 0, "")
-        self._state, self._step = state, 0
-        if self.render_mode is not None:
-            self._record()
+        self._state, self._step, self._played = state, 0, []
         return observation, {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -231,8 +168,24 @@ class CompiledEnv(RenderedEnv):
         before, self._state = self._state, next_state
         self._step += 1
         if self.render_mode is not None:
-            self._record(before, checked, float(reward))
+            self._played.append((before, checked, float(reward)))
         return observation, float(reward), self._step >= self.horizon, False, info
+
+    def render(self) -> Any:
+        """Return a picture of the episode as pixels: state, action and rewards."""
+        if self.render_mode is None:
+            gym.logger.warn(
+                f"{self.name} was made without a render mode. Make it with "
+                'render_mode="rgb_array": gymnasium.make(..., render_mode="rgb_array")'
+            )
+            return None
+        if self._state is None:
+            raise gym.error.ResetNeeded(
+                f"{self.name}: no episode is under way; call reset() before render()"
+            )
+        return self._draw(self._state, self._played)
+
+    _draw = UpperMethod()
 
     def _check_action(self, action: Any) -> Floats:
         """Return a validated action as a vector for the dynamics."""

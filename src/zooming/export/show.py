@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
+import json
 import os
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +18,6 @@ from zooming.agents.base.status import own_policy
 from zooming.agents.files import container as files
 from zooming.errors import ConfigurationError
 from zooming.export.forms import about, recommended
-from zooming.export.pages import fill_page
 from zooming.export.regions import (
     Regions,
     gather,
@@ -28,10 +32,11 @@ from zooming.export.write import policy_form
 from zooming.export.writers.json_document import json_content
 from zooming.spaces.flatten import INTERVAL
 from zooming.spaces.masks import has_mask
-from zooming.spaces.names import printable_names
+from zooming.spaces.names import printable, printable_names
 from zooming.validation import Floats, check_int
 
 FEW_VALUES = 12  # of an action axis: the page draws all of them, played or not
+LONGEST_TITLE = 400  # characters
 MOST_BALLS = 20_000  # of all steps together; beyond it the alternatives are left out
 
 
@@ -81,8 +86,35 @@ def show(agent: Any, path: str | os.PathLike[str] = "policy.html", *, episodes: 
 
 
 def render(data: dict[str, Any]) -> str:
-    """Return the HTML of the data from `collect`. Strings are inserted as data, never as markup."""
-    return fill_page("zooming.export", data)
+    """Return the HTML of the data from `collect`. Strings are inserted as data, never as markup.
+
+    In page.html, `%%NAME%%` is replaced by the part of that name. The policy allows no network, and
+    no code or style but our own.
+    """
+    style, script = _read("page.css"), _read("page.js")
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "TITLE": html.escape(printable(data["title"], LONGEST_TITLE)),
+        "STYLE": style,
+        # Escape `<`, which could end the script element that holds the data.
+        "DATA": json.dumps(data, allow_nan=False, default=str).replace("<", "\\u003c"),
+        "SCRIPT": script,
+        "POLICY": html.escape(policy),
+    }
+    # One pass, so that placeholders in inserted text are not replaced.
+    pieces = _read("page.html").split("%%")
+    return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _read(name: str) -> str:
+    return (resources.files("zooming.export") / name).read_text()
 
 
 def collect(agent: Any, episodes: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,13 @@ from zooming.export.writers.json_document import json_document
 from zooming.export.writers.sql import sql_query
 from zooming.partitions.cells import CellTable
 
-FORMATS = (".py", ".json", ".h", ".sql")
+# Ending of the file: the function that writes a form, given the options of `export_policy`.
+WRITERS: dict[str, Callable[[PolicyForm, dict[str, Any]], str]] = {
+    ".py": lambda form, options: python_module(form),
+    ".json": lambda form, options: json_document(form),
+    ".h": lambda form, own: c_header(form, own["name"], own["number"], own["scale"]),
+    ".sql": lambda form, options: sql_query(form, options["table"]),
+}
 MARK, HEAD = "comparisons for an action", 20_000  # a phrase in the first characters of every export
 
 
@@ -93,9 +100,9 @@ def export_policy(
     True
     """
     path = Path(path)
-    if path.suffix not in FORMATS:
+    if path.suffix not in WRITERS:
         raise ConfigurationError(
-            f"{path}: no format has the ending {path.suffix!r}; choose one of {', '.join(FORMATS)}"
+            f"{path}: no format has the ending {path.suffix!r}; choose one of {', '.join(WRITERS)}"
         )
     if path.suffix == ".py" and (keyword.iskeyword(path.stem) or path.stem == "struct"):
         raise ConfigurationError(
@@ -111,13 +118,8 @@ def export_policy(
     if learner:
         text = learner_header(agent, name, number, scale, pending)
     else:
-        form = policy_form(agent)
-        text = {
-            ".py": lambda: python_module(form),
-            ".json": lambda: json_document(form),
-            ".h": lambda: c_header(form, name, number, scale),
-            ".sql": lambda: sql_query(form, table),
-        }[path.suffix]()
+        options = {"name": name, "number": number, "scale": scale, "table": table}
+        text = WRITERS[path.suffix](policy_form(agent), options)
     write_atomically(path, text.encode())
     return path
 

@@ -17,10 +17,9 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import tyro
@@ -55,6 +54,7 @@ PAPER: dict[str, tuple[str, dict[str, Any]]] = {
     "ambulance-uniform": ("zooming/Ambulance-v0", {"arrivals": "uniform", "travel_weight": 1.0}),
 }  # fmt: skip
 GROUPS = {"Operations problems": OPERATIONS, "Problems of the paper": PAPER}
+KNOWN = {**OPERATIONS, **PAPER}
 AGENTS = (
     "auto,planner,tree-q,adaptive-q,net-q,single-partition-q,randomized-q,net-mb,adaptive-mb,"
     "grid-q,rule-search,sb3:PPO,sb3:SAC,sb3:TD3,sb3:DQN"
@@ -110,47 +110,60 @@ def leaderboard(
         workers: number of processes. By default one per core.
         address: address of a running Ray cluster.
     """
-    began = time.perf_counter()
+    began, folder, chosen = time.perf_counter(), Path(out), QUICK_PROBLEMS if quick else KNOWN
     engines.check_engine(engine, workers, address)
-    ours = {**OPERATIONS, **PAPER}
-    board = Board(
-        Path(out),
-        tuple(
-            Problem(name, *ours[name]) if name in ours else problem_named(name)
-            for name in problems or (QUICK_PROBLEMS if quick else ours)
-        ),
-        tuple(agents_named(agents or (QUICK_AGENTS if quick else AGENTS))),
-        tuple(sorted({*(episodes or (QUICK_EPISODES if quick else EPISODES))})),
-        (QUICK_SEEDS if quick else N_SEEDS) if seeds is None else seeds,
-        deep_seeds,
-        entropy,
-    )
-    options = {"engine": engine, "workers": workers, "address": address, "progress_bar": True}
+    options: dict[str, Any] = {
+        "engine": engine, "workers": workers, "address": address, "progress_bar": True,
+    }  # fmt: skip
+    check_int(deep_seeds, "deep_seeds", 1)
+    n_seeds = (QUICK_SEEDS if quick else N_SEEDS) if seeds is None else seeds
+    every = sorted({*(episodes or (QUICK_EPISODES if quick else EPISODES))})
+    played = [
+        Problem(name, *KNOWN[name]) if name in KNOWN else problem_named(name)
+        for name in problems or chosen
+    ]
+    choices = agents_named(agents or (QUICK_AGENTS if quick else AGENTS))
+    for k in every:  # names and settings are checked as those of one study with all cells would be
+        Study(played, choices, k, n_seeds, entropy=entropy)
+    _check(folder, played)
+    refused = _find_refused(played, choices)
+    # The first agent that can play is compared with all others.
+    reference = next(a.label for a in choices for p in played if (p.name, a.label) not in refused)
+
+    def study_of(problem: Problem, agent: AgentChoice, k: int) -> tuple[Study, Path]:
+        n = deep_seeds if agent.kind.startswith(DEEP) else n_seeds
+        study = Study([problem], [agent], k, n, entropy=entropy, value_episodes=VALUE_EPISODES)
+        return study, _folder(folder, study, str(k), agent.label)
+
+    cells: list[Cell] = []
     try:
-        finished = board.run(options)
+        print("random actions", flush=True)
+        scales = _find_scales(folder, played, entropy, options)
+        for k in every:
+            print(f"{k:,} episodes", flush=True)
+            pairs = [(p, a) for p in played for a in choices if (p.name, a.label) not in refused]
+            studies = [study_of(problem, agent, k) for problem, agent in pairs]
+            for first in range(0, len(studies), MOST_STUDIES):
+                run_all(studies[first : first + MOST_STUDIES], **options)
+            for (problem, _), (study, where) in zip(pairs, studies, strict=True):
+                cells.append(_measure(Store(where, study.configuration), scales[problem.name]))
+            _write(folder, cells, refused, reference)
     except engines.Stopped as stopped:
         say_how_to_continue(stopped)
-    print(finished.summary(board.episodes[-1]))
-    print(f"{time.perf_counter() - began:.1f} s; all tables are in {board.folder / TABLE}")
+    print(summary([one for one in cells if one.episodes == every[-1]], reference))
+    print(f"{time.perf_counter() - began:.1f} s; all tables are in {folder / TABLE}")
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(NamedTuple):
     """The scale of a problem: its optimum with error, and the value of random actions."""
 
     optimum: float
     error: float
     random: float
 
-    @property
-    def gain(self) -> float:
-        """The possible gain V* - V_random."""
-        return self.optimum - self.random
 
-
-@dataclass(frozen=True)
-class Result:
-    """The measures of one cell. Arrays have one entry per seed."""
+class Cell(NamedTuple):
+    """The measures of one agent on one problem. Arrays have one entry per seed."""
 
     problem: str
     agent: str
@@ -159,262 +172,190 @@ class Result:
     percent: Floats
     cpu_seconds: float | None
     nbytes: float
-
-    @property
-    def loss(self) -> Floats:
-        """Regret per episode, in percent of the possible gain."""
-        return 100 * self.regret / self.episodes
+    scale: Scale
 
 
-@dataclass(frozen=True)
-class Board:
-    """All settings of a leaderboard. All other agents are compared with the first agent."""
-
-    folder: Path
-    problems: tuple[Problem, ...]
-    agents: tuple[AgentChoice, ...]
-    episodes: tuple[int, ...]
-    n_seeds: int = N_SEEDS
-    n_deep_seeds: int = N_DEEP_SEEDS
-    entropy: int = 0
-    # {(problem, agent): why it is an empty cell}
-    refused: dict[tuple[str, str], str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_int(self.n_seeds, "seeds", 1)
-        check_int(self.n_deep_seeds, "deep_seeds", 1)
-        if not self.episodes:
-            raise ConfigurationError("episodes: give at least one number, such as 500")
-        for episodes in self.episodes:
-            # Names and settings are checked as those of one study with all cells would be.
-            Study(self.problems, self.agents, episodes, self.n_seeds, entropy=self.entropy)
-        for problem in self.problems:
-            try:
-                check_solvable(problem.make())
-            except ConfigurationError as error:
-                raise ConfigurationError(
-                    f"{problem.name} has no known optimum, the 100 % of a leaderboard: {error}. "
-                    "zooming run compares agents on any problem"
-                ) from error
-        is_used = self.folder.is_dir() and any(self.folder.iterdir())
-        if is_used and not any((self.folder / "studies").glob("*")):
+def _check(folder: Path, problems: Sequence[Problem]) -> None:
+    """Raise ConfigurationError if a problem cannot be solved, or the folder has other files."""
+    for problem in problems:
+        try:
+            check_solvable(problem.make())
+        except ConfigurationError as error:
             raise ConfigurationError(
-                f"{self.folder} is not empty and holds no leaderboard; choose another --out"
-            )
-
-    def run(self, options: dict[str, Any]) -> Finished:
-        """Run the missing studies. The tables are written after each number of episodes."""
-        reference = self._refuse_unplayable()
-        print("random actions", flush=True)
-        scales = self._scales(options)
-        finished = Finished(reference, scales, [], self.refused)
-        for episodes in self.episodes:
-            print(f"{episodes:,} episodes", flush=True)
-            cells = self._cells(episodes)
-            studies = [(study, folder) for _, _, study, folder in cells]
-            for first in range(0, len(studies), MOST_STUDIES):
-                run_all(studies[first : first + MOST_STUDIES], **options)
-            for problem, choice, study, folder in cells:
-                store, scale = Store(folder, study.configuration), scales[problem.name]
-                runs, (seconds,) = store.runs(problem, choice), store.seconds_per_run().values()
-                finished.results.append(
-                    Result(
-                        problem.name,
-                        choice.label,
-                        episodes,
-                        (episodes * scale.optimum - runs["total_return"]) / scale.gain,
-                        100 * (runs[FINAL_VALUE] - scale.random) / scale.gain,
-                        None if math.isnan(seconds) else seconds,
-                        float(runs["nbytes"].mean()),
-                    )
-                )
-            finished.write(self.folder)
-        return finished
-
-    def _refuse_unplayable(self) -> str:
-        """Record why agents cannot be made on problems. Return the first that can play one."""
-        for problem in self.problems:
-            for choice in self.agents:
-                try:
-                    choice.make(problem.make(), 0)
-                except (ZoomingError, TypeError, ValueError) as error:
-                    self.refused[problem.name, choice.label] = str(error)
-        for choice in self.agents:
-            if any((problem.name, choice.label) not in self.refused for problem in self.problems):
-                return choice.label
+                f"{problem.name} has no known optimum, the 100 % of a leaderboard: {error}. "
+                "zooming run compares agents on any problem"
+            ) from error
+    is_used = folder.is_dir() and any(folder.iterdir())
+    if is_used and not any((folder / "studies").glob("*")):
         raise ConfigurationError(
-            "no agent of the leaderboard can play its problems: "
-            + "; ".join(dict.fromkeys(self.refused.values()))
+            f"{folder} is not empty and holds no leaderboard; choose another --out"
         )
 
-    def _cells(self, episodes: int) -> list[tuple[Problem, AgentChoice, Study, Path]]:
-        """Return the cells with this number of episodes that can be played."""
-        found = []
-        for problem in self.problems:
-            for choice in self.agents:
-                if (problem.name, choice.label) in self.refused:
-                    continue
-                study = Study(
-                    [problem],
-                    [choice],
-                    episodes,
-                    self.n_deep_seeds if choice.kind.startswith(DEEP) else self.n_seeds,
-                    entropy=self.entropy,
-                    value_episodes=VALUE_EPISODES,
-                )
-                folder = self._folder(study, str(episodes), choice.label)
-                found.append((problem, choice, study, folder))
-        return found
 
-    def _scales(self, options: dict[str, Any]) -> dict[str, Scale]:
-        """Run random actions on every problem, and return the scales."""
-        studies: list[tuple[Study, str | Path]] = []
-        for problem in self.problems:
-            study = Study(
-                [problem],
-                ["random"],
-                REFERENCE_EPISODES,
-                REFERENCE_SEEDS,
-                entropy=self.entropy,
-                stream="reference",
+def _find_refused(
+    problems: Sequence[Problem], agents: Sequence[AgentChoice]
+) -> dict[tuple[str, str], str]:
+    """Return {(problem, agent): why it cannot be played}, the reasons of empty cells."""
+    refused = {}
+    for problem in problems:
+        for choice in agents:
+            try:
+                choice.make(problem.make(), 0)
+            except (ZoomingError, TypeError, ValueError) as error:
+                refused[problem.name, choice.label] = str(error)
+    if len(refused) == len(problems) * len(agents):
+        raise ConfigurationError(
+            "no agent of the leaderboard can play its problems: "
+            + "; ".join(dict.fromkeys(refused.values()))
+        )
+    return refused
+
+
+def _folder(folder: Path, study: Study, *parts: str) -> Path:
+    """Return the folder of a study. Its name is readable and differs for different settings."""
+    readable = [re.sub(r"[^A-Za-z0-9._=-]+", "_", part).strip("_") for part in parts]
+    return folder.joinpath("studies", *readable, study.configuration.name)
+
+
+def _find_scales(
+    folder: Path, problems: Sequence[Problem], entropy: int, options: dict[str, Any]
+) -> dict[str, Scale]:
+    """Run random actions on every problem, and return the scales."""
+    sizes = REFERENCE_EPISODES, REFERENCE_SEEDS
+    studies = [
+        Study([problem], ["random"], *sizes, entropy=entropy, stream="reference")
+        for problem in problems
+    ]
+    folders = [_folder(folder, study, "reference") for study in studies]
+    run_all(list(zip(studies, folders, strict=True)), **options)
+    found = {}
+    for problem, study, where in zip(problems, studies, folders, strict=True):
+        store = Store(where, study.configuration)
+        optimum = find_optima(store)[problem.name]
+        assert optimum is not None  # the board has only problems that can be solved
+        totals = store.runs(problem, study.configuration.agents[0])["total_return"]
+        random = float(totals.mean()) / REFERENCE_EPISODES
+        if not optimum.return_ > random:
+            raise ConfigurationError(
+                f"{problem.name}: random actions earn {random:g}, and the optimum is "
+                f"{optimum.return_:g}, so there is nothing to learn; leave the problem out"
             )
-            studies.append((study, self._folder(study, "reference")))
-        run_all(studies, **options)
-        found = {}
-        for problem, (study, folder) in zip(self.problems, studies, strict=True):
-            store = Store(folder, study.configuration)
-            optimum = find_optima(store)[problem.name]
-            assert optimum is not None  # the board has only problems that can be solved
-            totals = store.runs(problem, study.configuration.agents[0])["total_return"]
-            random = float(totals.mean()) / REFERENCE_EPISODES
-            if not optimum.return_ > random:
-                raise ConfigurationError(
-                    f"{problem.name}: random actions earn {random:g}, and the optimum is "
-                    f"{optimum.return_:g}, so there is nothing to learn; leave the problem out"
-                )
-            found[problem.name] = Scale(optimum.return_, optimum.error, random)
-        return found
-
-    def _folder(self, study: Study, *parts: str) -> Path:
-        """Return the folder of a study. Its name is readable and differs for different settings."""
-        readable = [re.sub(r"[^A-Za-z0-9._=-]+", "_", part).strip("_") for part in parts]
-        return self.folder.joinpath("studies", *readable, study.configuration.name)
+        found[problem.name] = Scale(optimum.return_, optimum.error, random)
+    return found
 
 
-@dataclass(frozen=True)
-class Finished:
-    """The results of the studies that are finished, and their tables.
+def _measure(store: Store, scale: Scale) -> Cell:
+    """Return the measures of a finished study of one agent on one problem."""
+    known = store.configuration
+    (problem,), (agent,) = known.problems, known.agents
+    runs, (seconds,) = store.runs(problem, agent), store.seconds_per_run().values()
+    gain = scale.optimum - scale.random
+    return Cell(
+        problem.name, agent.label, known.episodes,
+        (known.episodes * scale.optimum - runs["total_return"]) / gain,
+        100 * (runs[FINAL_VALUE] - scale.random) / gain,
+        None if math.isnan(seconds) else seconds, float(runs["nbytes"].mean()), scale,
+    )  # fmt: skip
 
-    `refused` maps (problem, agent) to the reason why there is no result.
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def against(cell: Cell, cells: Sequence[Cell], reference: str) -> Interval | None:
+    """Return the regret of a cell minus the reference's, paired by seed.
+
+    Return None for the reference itself, if the reference has no cell, and with one seed.
     """
+    for ours in cells:
+        if ours[:3] == (cell.problem, reference, cell.episodes) and ours is not cell:
+            n = min(len(cell.regret), len(ours.regret))
+            return mean_interval(cell.regret[:n] - ours.regret[:n]) if n > 1 else None
+    return None
 
-    reference: str
-    scales: dict[str, Scale]
-    results: list[Result]
-    refused: dict[tuple[str, str], str]
 
-    def of(self, problem: str, episodes: int) -> dict[str, Result]:
-        """Return the results on one problem with this number of episodes, by agent."""
-        return {
-            one.agent: one
-            for one in self.results
-            if (one.problem, one.episodes) == (problem, episodes)
+def standings(cells: Sequence[Cell], reference: str) -> str:
+    """Return a table of every agent over the problems of `cells`, smallest loss first.
+
+    Agents that cannot play all of the problems come last.
+    """
+    n_problems, lines = len({one.problem for one in cells}), []
+    for agent in dict.fromkeys(one.agent for one in cells):
+        ours = [one for one in cells if one.agent == agent]
+        loss = interquartile_mean([100 * one.regret / one.episodes for one in ours])
+        percent = interquartile_mean([one.percent for one in ours])
+        found = [interval for one in ours if (interval := against(one, cells, reference))]
+        better = sum(interval.low > 0 for interval in found)
+        worse = sum(interval.high < 0 for interval in found)
+        record = f"{better} / {len(found) - better - worse} / {worse}" if found else "–"
+        times = [one.cpu_seconds for one in ours if one.cpu_seconds is not None]
+        is_partial = len(ours) < n_problems
+        row = [agent, str(len(ours)) if is_partial else "all", _pm(loss), _pm(percent), record]
+        row += [f"{np.mean(times):.3g}" if times else "–"]
+        row += [f"{np.mean([one.nbytes for one in ours]) / 1e3:,.0f}"]
+        lines.append(((is_partial, loss.mean), row))
+    better_than = f"{reference} better / level / worse"
+    head = ["agent", "problems", "loss, %", "final policy, %", better_than, "CPU s", "kB"]
+    rows = [head, ["---"] * len(head), *(row for _, row in sorted(lines))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def summary(cells: Sequence[Cell], reference: str) -> str:
+    """Return the standings of each group of problems, for cells of one number of episodes."""
+    parts, left = [], list(cells)
+    for group, known in (*GROUPS.items(), ("Others", {one.problem for one in cells})):
+        if ours := [one for one in left if one.problem in known]:
+            parts += [f"### {group}, {ours[0].episodes:,} episodes", standings(ours, reference)]
+        left = [one for one in left if one.problem not in known]
+    return "\n\n".join(parts)
+
+
+def markdown(cells: Sequence[Cell], refused: dict[tuple[str, str], str], reference: str) -> str:
+    """Return the summaries for all numbers of episodes, and the reasons of empty cells."""
+    agents = dict.fromkeys(one.agent for one in cells)
+    names = {one.problem for one in cells}
+    parts = [
+        f"# Leaderboard: {count_noun(len(agents), 'agent')} on {count_noun(len(names), 'problem')}",
+        READING,
+    ]
+    if used := versions_of(agents):
+        numbers = ", ".join(f"{name} {number}" for name, number in used.items())
+        parts.append(f"Libraries of rivals: {numbers}.")
+    for k in dict.fromkeys(one.episodes for one in cells):
+        parts.append(summary([one for one in cells if one.episodes == k], reference))
+    if refused:
+        listed = [f"- {agent} on {name}: {reason}" for (name, agent), reason in refused.items()]
+        parts += ["### Not played", "\n".join(listed)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _write(
+    folder: Path, cells: Sequence[Cell], refused: dict[tuple[str, str], str], reference: str
+) -> None:
+    """Write the tables. The CSV has one row per cell, and one with a reason per empty cell."""
+    pl = import_frames("polars", "a leaderboard")
+    rows: list[dict[str, Any]] = [
+        {
+            "problem": one.problem,
+            "episodes": one.episodes,
+            "agent": one.agent,
+            "libraries": json.dumps(versions_of([one.agent])),
+            "seeds": len(one.regret),
+            **_spread("regret", _mean(one.regret)),
+            **_spread("percent", _mean(one.percent)),
+            "cpu_seconds": one.cpu_seconds,
+            "bytes": one.nbytes,
+            **_spread(f"regret_minus_{reference}", against(one, cells, reference)),
+            "optimum": one.scale.optimum,
+            "optimum_error": one.scale.error,
+            "random": one.scale.random,
+            "reason": None,
         }
-
-    def against(self, result: Result) -> Interval | None:
-        """Return the regret of a result minus the reference's, paired by seed.
-
-        Return None for the reference itself, if the reference has no result, and with one seed.
-        """
-        ours = self.of(result.problem, result.episodes).get(self.reference)
-        if ours is None or ours is result:
-            return None
-        n = min(len(result.regret), len(ours.regret))
-        return mean_interval(result.regret[:n] - ours.regret[:n]) if n > 1 else None
-
-    def standings(self, problems: Sequence[str], episodes: int) -> str:
-        """Return a table of every agent over some problems, smallest loss first.
-
-        Agents that cannot play all of the problems come last.
-        """
-        played = [self.of(name, episodes) for name in problems]
-        lines = []
-        for agent in dict.fromkeys(agent for one in played for agent in one):
-            ours = [one[agent] for one in played if agent in one]
-            loss = interquartile_mean([one.loss for one in ours])
-            percent = interquartile_mean([one.percent for one in ours])
-            against = [interval for interval in map(self.against, ours) if interval]
-            better = sum(interval.low > 0 for interval in against)
-            worse = sum(interval.high < 0 for interval in against)
-            record = f"{better} / {len(against) - better - worse} / {worse}" if against else "–"
-            times = [one.cpu_seconds for one in ours if one.cpu_seconds is not None]
-            is_partial = len(ours) < len(problems)
-            cells = [agent, str(len(ours)) if is_partial else "all", _pm(loss), _pm(percent)]
-            cells += [record, f"{np.mean(times):.3g}" if times else "–"]
-            cells.append(f"{np.mean([one.nbytes for one in ours]) / 1e3:,.0f}")
-            lines.append(((is_partial, loss.mean), cells))
-        better_than = f"{self.reference} better / level / worse"
-        head = ["agent", "problems", "loss, %", "final policy, %", better_than, "CPU s", "kB"]
-        rows = [head, ["---"] * len(head), *(cells for _, cells in sorted(lines))]
-        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-    def summary(self, episodes: int) -> str:
-        """Return the standings of each group of problems."""
-        parts, left = [], list(self.scales)
-        for group, known in (*GROUPS.items(), ("Others", left)):
-            if names := [name for name in left if name in known]:
-                parts += [f"### {group}, {episodes:,} episodes", self.standings(names, episodes)]
-            left = [name for name in left if name not in names]
-        return "\n\n".join(parts)
-
-    def markdown(self) -> str:
-        """Return the summaries for all numbers of episodes, and the reasons of empty cells."""
-        agents = list(dict.fromkeys(one.agent for one in self.results))
-        all_episodes = list(dict.fromkeys(one.episodes for one in self.results))
-        parts = [
-            f"# Leaderboard: {count_noun(len(agents), 'agent')} on "
-            f"{count_noun(len(self.scales), 'problem')}",
-            READING,
-        ]
-        if used := versions_of(agents):
-            numbers = ", ".join(f"{name} {number}" for name, number in used.items())
-            parts.append(f"Libraries of rivals: {numbers}.")
-        parts += [self.summary(episodes) for episodes in all_episodes]
-        if self.refused:
-            reasons = self.refused.items()
-            listed = [f"- {agent} on {problem}: {reason}" for (problem, agent), reason in reasons]
-            parts += ["### Not played", "\n".join(listed)]
-        return "\n\n".join(parts) + "\n"
-
-    def write(self, folder: Path) -> None:
-        """Write the tables of the leaderboard into its folder."""
-        pl = import_frames("polars", "a leaderboard")
-        frame = pl.DataFrame(list(self.rows()), infer_schema_length=None)
-        files.write_atomically(folder / CSV, frame.write_csv().encode())
-        files.write_atomically(folder / TABLE, self.markdown().encode())
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield one row per problem, number of episodes and agent. Empty cells have a reason."""
-        for one in self.results:
-            scale = self.scales[one.problem]
-            yield {
-                "problem": one.problem,
-                "episodes": one.episodes,
-                "agent": one.agent,
-                "libraries": json.dumps(versions_of([one.agent])),
-                "seeds": len(one.regret),
-                **_spread("regret", _mean(one.regret)),
-                **_spread("percent", _mean(one.percent)),
-                "cpu_seconds": one.cpu_seconds,
-                "bytes": one.nbytes,
-                **_spread(f"regret_minus_{self.reference}", self.against(one)),
-                "optimum": scale.optimum,
-                "optimum_error": scale.error,
-                "random": scale.random,
-                "reason": None,
-            }
-        for (problem, agent), reason in self.refused.items():
-            yield {"problem": problem, "agent": agent, "reason": reason}
+        for one in cells
+    ]
+    rows += [{"problem": p, "agent": a, "reason": reason} for (p, a), reason in refused.items()]
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    files.write_atomically(folder / CSV, frame.write_csv().encode())
+    files.write_atomically(folder / TABLE, markdown(cells, refused, reference).encode())
 
 
 def interquartile_mean(problems: Sequence[Floats], n_resamples: int = N_RESAMPLES) -> Interval:

@@ -296,9 +296,14 @@ class _Answer:
             known = means[1:][np.isfinite(means[1:])]
             freedom = max(1, int(model.effective_samples) - 1)
             sampling = t_quantile((1 + self.level) / 2, freedom) * float(known.std())
+            others = [self._means(self.counts[:, :1], factor)[0] for factor in fitted.WIDTHS]
+            changes = np.abs(np.array(others) - means[0])  # with half and twice as many neighbors
             if math.isnan(means[0]) or len(known) < len(means) / 2:
                 reason = "few bootstrap samples have an answer; record twice as many episodes"
-            elif self._is_unsettled(sampling):
+            elif changes[0] > max(sampling, SETTLED * self.growth * changes[1]):
+                # At a kink, twice as many neighbors change the estimate 2^(1/d) times as much as
+                # half as many. If they change it less, and half as many by more than the sampling
+                # error, the neighborhoods are too wide for `_bias`, as over many steps.
                 reason = (
                     "the estimate depends on the number of neighbors by more than chance, and not "
                     "as at a single kink: rewards or values are sharper than the log shows; "
@@ -306,7 +311,7 @@ class _Answer:
                     f"noise={model.radius / 2:g}"
                 )
             else:
-                mean, spread = float(means[0]), sampling + self._bias(means[0])
+                mean, spread = float(means[0]), sampling + self._bias(changes)
         return Estimate(
             mean, (mean - spread, mean + spread), self.level, model.effective_samples,
             model.support, len(log), float(log.rewards.sum() / len(log)), reason=reason,
@@ -321,29 +326,16 @@ class _Answer:
         starts = self.model.values(counts, factor)[0]
         return np.asarray(np.einsum("ic,ic->c", counts, starts) / len(self.log))
 
-    def _bias(self, mean: float) -> float:
-        """Return how far a regression may be off, from those on half and twice as many neighbors.
+    def _bias(self, changes: Floats) -> float:
+        """Return how far a regression may be off, from the changes with other numbers of neighbors.
 
         In d dimensions, a neighborhood of k points has a width proportional to k^(1/d), and so has
         the bias at a kink: it is c times the change of the estimate, c = 1 / (1 - 2^(-1/d)) for
         half as many and 1 / (2^(1/d) - 1) for twice as many. The bias of a smooth function falls
         faster, so that each is an upper bound, and the smaller one is enough.
         """
-        others = [self._means(self.counts[:, :1], factor)[0] for factor in fitted.WIDTHS]
         factors = np.abs(1.0 / (1.0 - np.array([self.growth, 1.0 / self.growth])))
-        changes = np.abs(np.array(others) - mean)
         return float(max(changes.max(), (factors * changes).min()))
-
-    def _is_unsettled(self, spread: float) -> bool:
-        """Return whether the regression's bias is no longer seen from the number of neighbors.
-
-        At a kink, twice as many neighbors change the estimate 2^(1/d) times as much as half as
-        many. If they change it less, and half as many by more than the sampling error `spread`,
-        the neighborhoods are too wide for `_bias`, as over many steps.
-        """
-        one = np.ones((len(self.log), 1))
-        middle, few, many = (self.model.values(one, k)[0].mean() for k in (1.0, *fitted.WIDTHS))
-        return bool(abs(few - middle) > max(spread, SETTLED * self.growth * abs(many - middle)))
 
     def _reason(self) -> str | None:
         """Return why the log does not answer, and what to record, or None."""

@@ -29,7 +29,7 @@ from zooming.lab.paper.sweep import (
     Evidence,
     sweep,
 )
-from zooming.lab.report.page import FINDINGS
+from zooming.lab.report import FINDINGS
 from zooming.lab.study import engines
 from zooming.lab.study.engines import Stopped, raise_on_sigterm
 from zooming.lab.study.run_command import make_table, say_how_to_continue, wide_console

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import queue
 import random
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base import seeds
+from zooming.agents.base.problem import reset, take_step
+from zooming.agents.training.history import History
+from zooming.envs.compiled import find_compiled
 from zooming.errors import ConfigurationError, OptionError
 from zooming.kernels import LOW, WIDTH
 from zooming.lab.rivals.grid_q import ActionGrid
@@ -30,103 +31,48 @@ _FOREVER = 2**60  # steps: the agent, not the library, decides when to stop
 _ONE_AT_A_TIME = threading.RLock()
 
 
-class _Closed(BaseException):
-    """Raised to end the loop of a learner whose agent is gone."""
+class _Played(gym.Env[Any, Any]):
+    """The environment of an agent as its library sees it: scaled, with the step in the observation.
 
-
-class Handover(gym.Env[Any, Any]):
-    """The environment that a library sees. The agent answers its requests by `advance`.
-
-    `run` starts the loop of the library. It is called in a thread of its own and should not return.
+    It plays `n_left` episodes. A reset beyond them plays nothing.
     """
 
-    def __init__(self, observations: gym.Space[Any], actions: gym.Space[Any]) -> None:
-        self.observation_space, self.action_space = observations, actions
-        self.run: Callable[[], Any] = lambda: None
-        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._generators: tuple[Any, Any] | None = None
-        self._fault: str | None = None
+    def __init__(self, agent: DeepAgent, observations: gym.Space[Any], actions: Any) -> None:
+        self.observation_space, self.action_space, self.agent = observations, actions, agent
+        self.n_left = 0
+        self.returns: list[float] = []
+        self.n_steps: list[int] = []
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        return self._ask(None), {}
+        if not self.n_left:
+            return np.zeros(self.observation_space.shape or (), np.float32), {}
+        agent, run = self.agent, self.agent.run
+        env, own = find_compiled(agent.env) or agent.env, None
+        if run.env_rng is None:
+            own = seeds.derive_seed(agent.seed, "environment", np.uint32)
+        else:
+            env.unwrapped.np_random = run.env_rng
+        self._env, (self._observation, self._info) = env, reset(env, own)
+        run.env_rng = env.unwrapped.np_random
+        self._step, self._total = 0, 0.0
+        return agent.encode(0, agent.checked_state(0, self._observation)), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated = self._ask(action)
-        return observation, reward, terminated, truncated, {}
-
-    def _ask(self, action: Any) -> Any:
-        """Pass an action (None for `reset`) to the agent, and return its answer."""
-        self._asked.put(action)
-        answer = self._answers.get()
-        if isinstance(answer, _Closed):
-            raise answer
-        return answer
-
-    @contextmanager
-    def own_generators(self) -> Iterator[None]:
-        """Replace the global generators by those of the learner in the `with` block."""
-        import torch
-
-        with _ONE_AT_A_TIME:
-            before = np.random.get_state(), torch.get_rng_state()
-            if self._generators is not None:
-                np.random.set_state(self._generators[0])
-                torch.set_rng_state(self._generators[1])
-            try:
-                yield
-            finally:
-                self._generators = np.random.get_state(), torch.get_rng_state()
-                np.random.set_state(before[0])
-                torch.set_rng_state(before[1])
-
-    def advance(self, *answers: Any) -> Any:
-        """Pass answers one by one to the waiting loop. Return the action that it plays next.
-
-        The answer to `reset` is an observation. The answer to `step` is (observation, reward,
-        terminated, truncated).
-        """
-        if self._fault is not None:
-            raise ConfigurationError(self._fault)
-        with self.own_generators():
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._loop, daemon=True)
-                self._thread.start()
-                self._wait()  # for reset
-            for answer in answers:
-                self._answers.put(answer)
-                action = self._wait()
-        return action
-
-    def close(self) -> None:
-        """End the thread. Nothing can be learned afterwards."""
-        self._answers.put(_Closed())
-
-    def _wait(self) -> Any:
-        """Return the next request of the loop: None for `reset`, an action for `step`."""
-        try:
-            asked = self._asked.get()
-        except BaseException:  # an interrupt
-            self._fault = "learning was interrupted within a step of its library; make a new agent"
-            self.close()
-            if self._thread is not None:
-                self._thread.join()  # the generators are exchanged only when it has ended
-            raise
-        if isinstance(asked, BaseException):
-            self._fault = f"its library failed before: {asked}"
-            raise asked
-        return asked
-
-    def _loop(self) -> None:
-        try:
-            self.run()
-            self._asked.put(RuntimeError("the loop of the library ended"))
-        except _Closed:
-            return
-        except BaseException as error:
-            self._asked.put(error)
+        agent, step = self.agent, self._step
+        played = agent.play(step, action, self._info)
+        after, reward, terminated, truncated, self._info = take_step(self._env, played)
+        given = self._observation, played, reward, after
+        _, _, learned, state = agent.checked_transition(step, *given)
+        self._observation, self._step, self._total = after, step + 1, self._total + float(reward)
+        is_last = bool(terminated) or self._step == agent.horizon
+        if is_last or truncated:
+            self.n_left -= 1
+            self.returns.append(self._total)
+            self.n_steps.append(self._step)
+            agent.set_n_episodes(agent.n_episodes + 1)
+        span = agent.reward_range[1] - agent.reward_range[0]
+        seen = agent.encode(self._step, state)
+        return seen, learned / span, is_last, bool(truncated) and not is_last, {}
 
 
 class DeepAgent(Rival):
@@ -135,7 +81,8 @@ class DeepAgent(Rival):
     An observation holds every state axis scaled to [-1, 1], or one-hot if it is categorical, and
     the step scaled to [-1, 1]. Rewards are divided by the span of `reward_range`. The end of the
     horizon is terminal. The discount is 1, because returns are not discounted. Everything else is
-    the library's default. Every step that the library plays is a step of `learn`.
+    the library's default. It learns by the loop of its library: `learn(episodes)`, and neither from
+    `update` nor from logs. A second call of `learn` drops what a rollout of PPO has begun.
 
     Continuous actions are scaled to [-1, 1]. TD3 has no exploration noise in the library, so it
     gets the noise of its paper. DQN plays a grid of `bins` points per action axis, both ends
@@ -202,52 +149,80 @@ class DeepAgent(Rival):
         self._scaled = [i for i in range(axes.n_state) if i not in self._categories]
         self._grid = self._action_grid()  # None: continuous actions, which the library sees scaled
         n_seen = len(self._scaled) + sum(map(len, self._categories.values())) + 1
-        self._handover = Handover(
+        self._played = _Played(
+            self,
             gym.spaces.Box(-1.0, 1.0, (n_seen,), np.float32),
             gym.spaces.Box(-1.0, 1.0, (axes.n_action,), np.float32)
             if self._grid is None
             else gym.spaces.Discrete(len(self._grid)),
         )
+        self._generators: tuple[Any, Any] | None = None  # of numpy.random and torch
         self.model = self._make_model(learner)
-        self._handover.run = _make_loop(self.model)
-        weakref.finalize(self, self._handover.close)
-        self._asked: Floats | None = None  # the action that has no outcome yet
-        self._played: tuple[Any, float, bool] | None = None  # the outcome that came last
 
     @property
     def label(self) -> str:
         """The name in studies, such as "sb3:PPO"."""
         return f"sb3:{self.algorithm}"
 
+    def learn(self, episodes: int, **options: Any) -> History:
+        """Play episodes by the loop of the library. Other options of `Agent.learn` are refused."""
+        if options:
+            raise ConfigurationError(
+                f"{self.label} learns by the loop of its library, and learn takes episodes only; "
+                f"leave out {', '.join(options)}"
+            )
+        played, before = self._played, self.n_clipped
+        played.n_left, played.returns, played.n_steps = check_int(episodes, "episodes", 1), [], []
+
+        def goes_on(*_: Any) -> bool:
+            return played.n_left > 0 and not (self.run.stop_flag and self.run.stop_flag.is_set())
+
+        with self._own_generators():
+            self.model.set_env(self.model.get_env(), force_reset=True)
+            self.model.learn(_FOREVER, callback=goes_on, reset_num_timesteps=False)
+        returns, n_steps = np.array(played.returns), np.array(played.n_steps)
+        return History(
+            returns, np.zeros(len(returns), np.int64), self, n_steps=n_steps,
+            n_clipped=self.n_clipped - before,
+        )  # fmt: skip
+
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
-        """Return the action that the library plays while it learns."""
-        state = self.checked_state(step, observation)
-        allowed = self._feasible(step, info)
-        if self._asked is not None:
-            # The last action led to no transition, so the library still waits for its outcome.
-            self._asked = self._nearest(self._asked.copy(), allowed)
-            return self.axes.shaped_action(self._asked.copy())
-        seen = self._encode(np.array([step]), state[None])[0]
-        answers: list[Any] = []
-        if self._played is not None:
-            after, reward, terminated = self._played
-            answers.append((after, reward, terminated, step == 0 and not terminated))
-        if self._played is None or step == 0 or self._played[2]:
-            answers.append(seen)  # the answer to reset, by which every episode begins
-        action = self._flat(self._handover.advance(*answers))
-        self._asked, self._played = self._nearest(action, allowed), None
-        return self.axes.shaped_action(self._asked.copy())
+        """Raise ConfigurationError: only the loop of the library explores."""
+        raise ConfigurationError(
+            f"{self.label} explores and learns in learn(episodes) only; predict plays its policy"
+        )
 
     def _learn(self, seen: Transition) -> None:
-        # The library learns from the transition when the next action is asked for.
-        if self._asked is None or not np.allclose(self._asked, seen.action, rtol=1e-6, atol=1e-12):
-            raise ConfigurationError(
-                f"{self.label} learns only from the action that act returned last: call act, then "
-                "update"
-            )
-        after = self._encode(np.array([seen.step + 1]), seen.next_state[None])[0]
-        span = self.reward_range[1] - self.reward_range[0]
-        self._played, self._asked = (after, seen.reward / span, seen.is_last), None
+        self.act(0, None)
+
+    def play(self, step: int, action: Any, info: Mapping[str, Any] | None) -> Any:
+        """Return the action of the environment that an action of the library stands for."""
+        return self.axes.shaped_action(
+            self._nearest(self._flat(action), self._feasible(step, info))
+        )
+
+    def encode(self, step: int, state: Floats) -> NDArray[np.float32]:
+        """Return what the library sees of a step and a flat state."""
+        found: NDArray[np.float32] = self._encode(np.array([step]), state[None])[0]
+        return found
+
+    @contextmanager
+    def _own_generators(self) -> Iterator[None]:
+        """Replace the global generators by those of the learner in the `with` block."""
+        import torch
+
+        torch.set_num_threads(1)  # each thread of Python has its own number
+        with _ONE_AT_A_TIME:
+            before = np.random.get_state(), torch.get_rng_state()
+            if self._generators is not None:
+                np.random.set_state(self._generators[0])
+                torch.set_rng_state(self._generators[1])
+            try:
+                yield
+            finally:
+                self._generators = np.random.get_state(), torch.get_rng_state()
+                np.random.set_state(before[0])
+                torch.set_rng_state(before[1])
 
     def _policy(
         self, steps: Steps, states: Floats, deterministic: bool, allowed: Allowed
@@ -319,9 +294,6 @@ class DeepAgent(Rival):
 
     def _make_model(self, learner: Any) -> Any:
         """Make the library's learner, with its own random generators."""
-        import torch
-
-        torch.set_num_threads(1)
         ours: dict[str, Any] = {"gamma": 1.0, "device": "cpu"}
         if self.algorithm == "TD3":
             n = self.axes.n_action
@@ -329,8 +301,8 @@ class DeepAgent(Rival):
             ours["action_noise"] = noises.NormalActionNoise(np.zeros(n), np.full(n, self.noise))
         seed = seeds.derive_seed(self.seed, "agent", np.uint32) >> 1
         before = random.getstate()
-        with self._handover.own_generators():
-            model = learner("MlpPolicy", self._handover, **{**ours, **self.settings, "seed": seed})
+        with self._own_generators():
+            model = learner("MlpPolicy", self._played, **{**ours, **self.settings, "seed": seed})
         random.setstate(before)
         if self.algorithm == "DQN":
             # The library's schedule is a share of all steps, which it is not told here.
@@ -339,16 +311,6 @@ class DeepAgent(Rival):
                 max(0.0, 1.0 - model.num_timesteps / planned)
             )
         return model
-
-
-def _make_loop(model: Any) -> Callable[[], Any]:
-    def loop() -> None:
-        import torch
-
-        torch.set_num_threads(1)  # threads have their own number
-        model.learn(_FOREVER)
-
-    return loop
 
 
 def _own_options() -> frozenset[str]:

@@ -15,7 +15,6 @@ from zooming.kernels import LOW, WIDTH
 from zooming.lab.rivals.rival import Allowed, Rival, Steps, Transition
 from zooming.spaces.axes import Axes, Axis
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
-from zooming.spaces.masks import Feasible, has_mask
 from zooming.validation import Floats, check_float, check_int
 
 MOST_ACTIONS = 100_000
@@ -28,7 +27,7 @@ class GridQ(Rival):
 
     After each transition, Q(h, x, a) moves by the share `learning_rate` towards r + max Q(h + 1,
     x', .). Here x is the cell of the state and a the action of the grid. Among equal values, the
-    first action is played.
+    first action is played. Q is of the action that was played, which `info` may have moved.
 
     Parameters
     ----------
@@ -86,39 +85,22 @@ class GridQ(Rival):
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         """Return the greedy action or, with probability `epsilon`, a random action of the grid."""
         row = self.table[step, self.states.cells(self.checked_state(step, observation))]
-        if info and has_mask(info):
-            allowed = self._feasible(step, info)
-            choices = self.actions.feasible(allowed)
-        else:
-            allowed, choices = None, None
-        if self._generator.random() < self.epsilon:
-            n = len(row) if choices is None else len(choices)
-            k = int(self._generator.integers(n))
-        else:
-            k = int(row.argmax() if choices is None else row[choices].argmax())
-        chosen = self.actions.actions[k if choices is None else choices[k]]
-        return self.axes.shaped_action(self._nearest(chosen.copy(), allowed))
+        is_random = self._generator.random() < self.epsilon
+        k = int(self._generator.integers(len(row)) if is_random else row.argmax())
+        chosen = self.actions.actions[k].copy()
+        return self.axes.shaped_action(self._nearest(chosen, self._feasible(step, info)))
 
     def _learn(self, seen: Transition) -> None:
         target = seen.reward
         if not seen.is_last:
-            row = self.table[seen.step + 1, self.states.cells(seen.next_state)]
-            if seen.next_info and has_mask(seen.next_info):
-                allowed = self._feasible(seen.step + 1, seen.next_info)
-                row = row[self.actions.feasible(allowed)]
-            target += row.max()
+            target += self.table[seen.step + 1, self.states.cells(seen.next_state)].max()
         place = seen.step, self.states.cells(seen.state), self.actions.nearest(seen.action)
         self.table[place] += self.learning_rate * (target - self.table[place])
 
     def _policy(
         self, steps: Steps, states: Floats, deterministic: bool, allowed: Allowed
     ) -> Floats:
-        rows = self.table[steps, self.states.cells(states)]
-        best = rows.argmax(axis=1)
-        for k, one in enumerate(allowed):
-            if one is not None:
-                choices = self.actions.feasible(one)
-                best[k] = choices[rows[k, choices].argmax()]
+        best = self.table[steps, self.states.cells(states)].argmax(axis=1)
         found: Floats = self.actions.actions[best]
         return found
 
@@ -181,7 +163,6 @@ class ActionGrid:
 
     def __init__(self, axes: Axes, bins: int) -> None:
         bins = check_int(bins, "bins", 1, MOST_BINS)
-        self._axes = axes
         points = [_points(axes[axes.n_state + i], bins) for i in range(axes.n_action)]
         n_actions = math.prod(len(values) for values in points)
         if n_actions > MOST_ACTIONS:
@@ -198,15 +179,6 @@ class ActionGrid:
     def nearest(self, action: Floats) -> int:
         """Return the index of the grid point that is nearest to a flat action."""
         return int((np.abs(self.actions - action) / self._scale).max(axis=1).argmin())
-
-    def feasible(self, allowed: Feasible | None) -> NDArray[np.int64]:
-        """Return the indices of the allowed actions, or all indices if no action is allowed."""
-        if allowed is None:
-            return np.arange(len(self))
-        n_state, axes = self._axes.n_state, self._axes
-        real = axes.from_unit_cube(self.actions, n_state)
-        kept = [k for k, one in enumerate(real) if (allowed.nearest(one.copy()) == one).all()]
-        return np.array(kept if kept else range(len(self)))
 
 
 def _n_cells(axis: Axis, bins: int) -> int:

@@ -65,7 +65,7 @@ Allowed = Sequence[Feasible | None]  # the feasible actions of each state, None:
 
 
 class Transition(NamedTuple):
-    """A validated transition in flat form. `next_info` is the info of the next state."""
+    """A validated transition in flat form."""
 
     step: int
     state: Floats
@@ -73,7 +73,6 @@ class Transition(NamedTuple):
     reward: float
     next_state: Floats
     is_last: bool  # whether the episode ended, by the environment or the horizon
-    next_info: Mapping[str, Any] | None
 
 
 class Rival(Agent):
@@ -99,7 +98,7 @@ class Rival(Agent):
         """Learn from one transition. A TransitionError leaves the agent unchanged."""
         checked = self.checked_transition(step, observation, action, reward, next_observation)
         is_last = bool(terminated) or step + 1 == self.horizon
-        self._learn(Transition(step, *checked, is_last, next_info))
+        self._learn(Transition(step, *checked, is_last))
 
     def _learn(self, seen: Transition) -> None:
         """Learn from one transition."""

@@ -149,9 +149,7 @@ class AgentChoice:
     @property
     def label(self) -> str:
         """The name in tables: `adaptive-q`, or `adaptive-q:bonus=0.5`."""
-        return ":".join(
-            [self.kind, *(f"{key}={value}" for key, value in sorted(self.settings.items()))]
-        )
+        return _make_label(self.kind, self.settings)
 
     def make(self, env: Any, seed: int, episodes: int | None = None) -> Agent:
         """Make the agent. `episodes` is passed to rivals that need the number of episodes."""

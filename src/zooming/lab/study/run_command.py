@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import shlex
 import sys
@@ -29,6 +30,11 @@ from zooming.lab.tune import PAPERS_SCALES, Tuned
 from zooming.lab.tune import tune as tune_options
 
 WIDTH = 140  # characters per line of tables written to a file or a pipe
+NUMBERS = ("final return", "regret", "advantage", "balls", "bytes", "ms/run")  # of a summary
+READING = (
+    "± is half a 95 % interval over the seeds. Final return: the last tenth of the episodes. "
+    "Advantage over the first agent: per episode, over all episodes, paired by seed."
+)
 Names = tyro.conf.Positional[tuple[str, ...]]
 
 
@@ -188,34 +194,34 @@ def show(rows: Sequence[Row], n_seeds: int) -> None:
         rows, key=lambda row: (row.problem, row.optimum)
     ):
         title = problem if best is None else f"{problem}, optimum {best:.4f}"
-        table = make_table(
-            title, ("agent",), "final return", "regret", "advantage", "balls", "bytes", "ms/run"
-        )
+        table = make_table(title, ("agent",), *NUMBERS)
         for row in ours:
-            table.add_row(
-                row.agent,
-                *_final_and_regret(row),
-                format_interval(row.advantage, "{:+.4f}"),
-                f"{row.n_balls:,.0f}",
-                f"{row.nbytes:,.0f}",
-                f"{1e3 * row.seconds:.1f}",
-            )
+            table.add_row(row.agent, *cells_of(row))
         console.print(table)
-    for row in rows:
-        if row.n_clipped:
-            console.print(
-                f"{row.problem}, {row.agent}: {row.n_clipped:,.1f} rewards a run were clipped.",
-                style="yellow",
-            )
+    for text in clipped_texts(rows):
+        console.print(text, style="yellow")
     for name, number in versions_of(row.agent for row in rows).items():
         users = dict.fromkeys(row.agent for row in rows if library_of(row.agent) == name)
         console.print(f"{', '.join(users)}: {name} {number}.", highlight=False)
-    console.print(
-        "± is half a 95 % interval over the seeds. Final return: the last tenth of the episodes. "
-        "Advantage over the first "
-        "agent: per episode, over all episodes, paired by seed."
-    )
+    console.print(READING)
     _warn_of_few_seeds(console, n_seeds, "--seeds")
+
+
+def cells_of(row: Row) -> list[str]:
+    """Return the numbers of a row of a summary as text, in the order of NUMBERS."""
+    milliseconds = "-" if math.isnan(row.seconds) else f"{1e3 * row.seconds:.1f}"
+    advantage = format_interval(row.advantage, "{:+.4f}")
+    sizes = f"{row.n_balls:,.0f}", f"{row.nbytes:,.0f}"
+    return [*_final_and_regret(row), advantage, *sizes, milliseconds]
+
+
+def clipped_texts(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence for each row of a summary with clipped rewards."""
+    return [
+        f"{row.problem}, {row.agent}: {row.n_clipped:,.1f} rewards a run were clipped."
+        for row in rows
+        if row.n_clipped
+    ]
 
 
 def _show_tuned(found: Sequence[Tuned], n_seeds: int, values: Sequence[float]) -> None:

@@ -1,1 +1,0 @@
-"""`zooming report`: a study as one self-contained HTML page."""
