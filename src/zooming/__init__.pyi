@@ -29,6 +29,7 @@ from zooming.envs.records import Records as Records
 from zooming.export.rules import explain as explain
 from zooming.lab.relatives.model_based import AdaptiveMB as AdaptiveMB
 from zooming.lab.relatives.model_based import NetMB as NetMB
+from zooming.lab.relatives.nearest_neighbor_q import NearestNeighborQ as NearestNeighborQ
 from zooming.lab.relatives.randomized_q import RandomizedQ as RandomizedQ
 from zooming.lab.relatives.single_partition_q import SinglePartitionQ as SinglePartitionQ
 from zooming.lab.study.study import Study as Study
