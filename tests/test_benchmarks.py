@@ -17,6 +17,7 @@ import learning
 import reference
 import relatives
 import speed
+import splits
 import zooming
 from helpers import play_alike
 
@@ -140,3 +141,11 @@ def test_parts_beyond_the_table_are_printed_and_not_measured_again(tmp_path, mon
     beyond.main()
     assert capsys.readouterr().out == shown
     assert json.loads((tmp_path / "kept.json").read_text()) == kept
+
+
+def test_the_table_of_split_rules_marks_what_differs_from_all(capsys):
+    assert doctest.testmod(splits).failed == 0
+    splits.main(["--seeds", "2", "--episodes", "50", "--problems", "oil-laplace-1"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.count("|") for line in lines if line.startswith("| oil")] == [6] * 4
+    assert sum(line.startswith("| better / worse than all | | ") for line in lines) == 2

@@ -542,9 +542,7 @@ class PlainNeighbors:
 def test_every_state_of_the_net_averages_the_samples_near_to_it(n_state):
     space = gym.spaces.Box(0.0, 1.0, (n_state,), np.float64)
     env = Boxes(space, gym.spaces.Box(0.0, 1.0, (1,), np.float64))
-    agent = zooming.NearestNeighborQ(
-        env, spacing=0.25, bonus=0.3, horizon=3, ties="first", seed=0
-    )
+    agent = zooming.NearestNeighborQ(env, spacing=0.25, bonus=0.3, horizon=3, ties="first", seed=0)
     plain, rng = PlainNeighbors(n_state, 4, 3, 0.3), np.random.default_rng(0)
     for _ in range(60):
         state = rng.random(n_state)

@@ -5,8 +5,8 @@ S = A = [0, 1]^d with the distance |u - v| = |u - v|_1 / d. Action a in state x 
     x' = a,    r = clip(f(a) + noise - |x - a|, 0, 1),
     f(a) = exp(-lam |a - c|)  (laplace)    or    1 - lam |a - c|^2  (quadratic).
 
-The authors' program has two more problems, for d = 1, where the oil also depends on the state or the
-step h = 0, 1, ..., and where the noise moves the agent. With z ~ N(0, 1),
+The authors' program has two more problems, for d = 1. There, the oil also depends on the state or
+on the step h = 0, 1, ..., and the noise moves the agent. With z ~ N(0, 1),
 
     x' = clip(a + noise (x + a) z, 0, 1),    r = clip(f - |x - a|, 0, 1),
     f = exp(-lam |x a - 0.7|)  (noisy)    or    h/5 exp(-lam |x - c_h|)  (sparse),
@@ -100,8 +100,8 @@ class Oil(CompiledEnv):
         c, the location of the most oil: one number, or one per dimension. "noisy" and "sparse"
         have their own locations.
     noise : float, optional
-        Standard deviation of Gaussian noise on f, by default 0. For "noisy" and "sparse" that of the
-        next state, divided by x + a: by default sqrt(0.1) and sqrt(0.05).
+        Standard deviation of Gaussian noise on f, by default 0. For "noisy" and "sparse" that of
+        the next state, divided by x + a: by default sqrt(0.1) and sqrt(0.05).
     dims : int, default 1
         d, the dimension of states and actions.
     start : float, array or "uniform", default 0.5

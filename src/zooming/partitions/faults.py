@@ -114,11 +114,13 @@ def _fault_of_boxes(
         axis, cut, first_child = inner["axis"], inner["cut"], inner["child"]
         if not ((low[each, axis] < cut) & (cut < high[each, axis])).all():
             return "a threshold lies outside its ball"
-        share = (cut - low[each, axis]) / (high[each, axis] - low[each, axis])
-        places = np.array([0.25, 0.5, 0.75] if by_data else [0.5])
-        is_off = (np.abs(share[:, None] - places) > kernels.LENGTH_TOLERANCE).all(axis=1)
+        is_off = cut != (low[each, axis] + high[each, axis]) / 2
+        if by_data:
+            quarters = 4 * (cut - low[each, axis]) / (high[each, axis] - low[each, axis])
+            is_off &= np.abs(quarters - np.rint(quarters)) > kernels.LENGTH_TOLERANCE
         if is_halved and is_off[atoms[axis] == 0].any():
-            return f"a threshold is not {'at a quarter' if by_data else 'in the middle'} of its ball"
+            place = "at a quarter" if by_data else "in the middle"
+            return f"a threshold is not {place} of its ball"
         if cubes and (axis != level % n_axes).any():
             return "the axes above a cube were not split in turn"
         is_whole_cube = level % n_axes == 0 or split.all()

@@ -8,8 +8,8 @@ n1 samples of mean m1 below a cut, and n2 of mean m2 above it, the rules take th
     VARIANCE:  n1 n2 / (n1 + n2) (m1 - m2)^2, by which the cut reduces the squares: any axis
     MEDIAN:    min(n1, n2): the longest side
 
-If no cut has a positive number, the longest side is halved. Integers are only halved. The two parts
-begin to count anew along the axis that was cut. Along the others, they keep the numbers of the ball.
+If no cut has a positive number, the longest side is halved. Integers are only halved. Both parts
+begin to count anew along the axis that was cut. Along the others, they keep the ball's numbers.
 """
 
 from __future__ import annotations

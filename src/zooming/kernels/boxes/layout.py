@@ -51,7 +51,7 @@ CORE = np.dtype(
         ("action_rule", "i8"),
         ("full_cap", "i8"),  # 1: the cap of V counts H steps, as in the paper; 0: the steps left
         ("cubes", "i8"),  # 1: every ball is a cube of side 2^-depth
-        ("rule", "i8"),  # how a ball is split: ALL, LONGEST, MEDIAN, VARIANCE; plus WITHIN with a budget
+        ("rule", "i8"),  # how to split: ALL, LONGEST, MEDIAN, VARIANCE; plus WITHIN with a budget
         ("split_axes", "i8"),  # the most axes that the kernel halves at once; 0 if Python splits
         ("bonus_rule", "i8"),  # SCALED: bonus / sqrt(t); the others compute from `stats`
         ("n_stats", "i8"),  # numbers that the rule keeps per ball, if it keeps any

@@ -25,7 +25,7 @@ class Neighbors(NamedTuple):
     """`Boxes.more` of a table of neighbors. The first field is that of `data_cuts.Played`."""
 
     points: Any  # float64 [horizon, n_axes]: the last pair of each step, in the unit cube
-    centers: Any  # float64 [n_state, most]: states of the net along each axis, filled up by infinity
+    centers: Any  # float64 [n_state, most]: states of the net along each axis, then infinity
     reach: Any  # float64 [n_state]: the distance below which a center is near, 0 for categories
 
 
