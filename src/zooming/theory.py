@@ -370,7 +370,7 @@ def nested_regret_bound(
     Examples
     --------
     >>> round(nested_regret_bound(5, 2000, n_regions=99) / 1e6, 3)
-    9.052
+    9.033
     """
     _check_whole(horizon=horizon, episodes=episodes, n_regions=n_regions)
     _check_positive(c2=c2)

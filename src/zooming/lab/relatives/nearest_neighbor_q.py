@@ -67,8 +67,8 @@ class NearestNeighborQ(NetQ):
     >>> env = gym.make("zooming/Ambulance-v0", arrivals="uniform")
     >>> agent = zooming.NearestNeighborQ(env, spacing=0.25, seed=0)
     >>> agent.update(0, [0.5], [0.1], 1.0, [0.5])  # two of the four states are near
-    >>> agent.partition(0).n_visits.reshape(4, 4)[:, 0]
-    array([0, 1, 1, 0])
+    >>> [agent.visits(0, [x], [0.1]) for x in (0.125, 0.375, 0.625, 0.875)]
+    [0, 1, 1, 0]
     """
 
     has_lemmas = False
