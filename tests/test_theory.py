@@ -471,7 +471,7 @@ def test_theorem_the_bound_of_a_nested_scheme_at_a_point_worked_out_by_hand():
     assert found == pytest.approx(by_hand, rel=1e-12)
     # c2 up to 2 d_max needs no larger bonus than balls of the paper do.
     assert theory.nested_regret_bound(2, 100, 25, c2=2.0) == theory.nested_regret_bound(2, 100, 25)
-    with pytest.raises(zooming.ConfigurationError, match="n_regions"):
+    with pytest.raises(ConfigurationError, match="n_regions"):
         theory.nested_regret_bound(2, 100, 0)
 
 
