@@ -72,7 +72,7 @@ class ReferenceAxis:
 class ReferenceBox(ReferenceBall):
     """A box with any sides, as exact fractions. `center` and `radius` are derived from them."""
 
-    __slots__ = ("high", "low")
+    __slots__ = ("data", "high", "low")
 
     def __init__(
         self,
@@ -86,6 +86,7 @@ class ReferenceBox(ReferenceBall):
         radius = max(axis.length(a, b) for axis, a, b in zip(axes, low, high, strict=True))
         super().__init__(center, float(radius), q_value, n_visits)
         self.low, self.high = tuple(low), tuple(high)
+        self.data: list[list[tuple[Any, float]]] = [[] for _ in axes]  # (coordinate, target)
 
     def reaches(self, values: Sequence[float]) -> bool:
         """Return whether the sides of the first axes contain the values."""
@@ -102,21 +103,49 @@ class ReferenceBox(ReferenceBall):
             for ball in child.relevant(state)
         ]
 
-    def cut(self, axes: Sequence[ReferenceAxis], chosen: Sequence[int]) -> None:
-        """Split the ball in half along each of the chosen axes."""
+    def cut(
+        self, axes: Sequence[ReferenceAxis], chosen: Sequence[int], at: Any | None = None
+    ) -> None:
+        """Split the ball along each of the chosen axes: in half, or at the place `at`."""
         for upper in product((False, True), repeat=len(chosen)):
             low, high = list(self.low), list(self.high)
             for axis, is_upper in zip(chosen, upper, strict=True):
-                (low if is_upper else high)[axis] = axes[axis].middle(
-                    self.low[axis], self.high[axis]
+                (low if is_upper else high)[axis] = (
+                    axes[axis].middle(self.low[axis], self.high[axis]) if at is None else at
                 )
-            self.children.append(ReferenceBox(axes, low, high, self.q_value, self.n_visits))
+            part = ReferenceBox(axes, low, high, self.q_value, self.n_visits)
+            part.data = [[] if i in chosen else list(one) for i, one in enumerate(self.data)]
+            self.children.append(part)
+
+    def places(self, axes: Sequence[ReferenceAxis], axis: int) -> list[Fraction]:
+        """Return where the data may cut a side, the middle first."""
+        low, high = self.low[axis], self.high[axis]
+        if axes[axis].n_values:
+            return [axes[axis].middle(low, high)]
+        return [low + (high - low) * Fraction(k, 4) for k in (2, 1, 3)]
+
+    def gain(self, axes: Sequence[ReferenceAxis], axis: int, at: Fraction, split: str) -> float:
+        """Return by how much a cut reduces the squares of the targets, or its smaller count."""
+        below = [target for x, target in self.data[axis] if x < at]
+        above = [target for x, target in self.data[axis] if x >= at]
+        if not below or not above:
+            return 0.0
+        if split == "median":
+            return min(len(below), len(above))
+        # Quarter by quarter, so that equal cuts are equal to the last bit.
+        edges = [self.low[axis], *sorted(self.places(axes, axis)), 2]
+        sums = [
+            sum(y for x, y in self.data[axis] if low <= x < high) for low, high in pairwise(edges)
+        ]
+        n_below = sum(edge < at for edge in edges[:-1])
+        apart = sum(sums[:n_below]) / len(below) - sum(sums[n_below:]) / len(above)
+        return len(below) * len(above) / (len(below) + len(above)) * apart * apart
 
 
 class ReferenceMixedQ(ReferenceQ):
     """AdaptiveQ on mixed spaces: intervals, ordered values and categories, with weights.
 
-    `split` is "all" or "longest".
+    `split` is "all", "longest", "variance" or "median". The last two keep all samples of a ball.
 
     >>> axes = [ReferenceAxis(), ReferenceAxis(n_values=3, categorical=True)]
     >>> ReferenceMixedQ(axes, 1, 2, lambda t: 0.1, split="longest").n_balls  # two steps
@@ -160,6 +189,22 @@ class ReferenceMixedQ(ReferenceQ):
                 root.children.append(ReferenceBox(self.axes, low, high, cap))
         self.n_balls = horizon * math.prod(len(choice) for choice in choices)
 
+    def update(
+        self,
+        step: int,
+        state: Sequence[float],
+        action: Sequence[float],
+        reward: float,
+        next_state: Sequence[float],
+        terminated: bool = False,
+    ) -> None:
+        is_last = terminated or step + 1 == self.horizon
+        target = reward + (0.0 if is_last else self.value(step + 1, next_state))
+        ball: Any = self.roots[step].holding([*state, *action])
+        for samples, coordinate in zip(ball.data, [*state, *action], strict=True):
+            samples.append((coordinate, target))
+        super().update(step, state, action, reward, next_state, terminated)
+
     def _split_if_due(self, ball: ReferenceBall) -> None:
         assert isinstance(ball, ReferenceBox)
         lengths = [
@@ -169,11 +214,21 @@ class ReferenceMixedQ(ReferenceQ):
         if diameter <= 0 or ball.n_visits * diameter**2 < 1:
             return
         chosen = [i for i, side in enumerate(lengths) if side > diameter / 2]
-        if self.split == "longest":
-            chosen = [lengths.index(diameter)]
+        longest, at = lengths.index(diameter), None
+        if self.split in ("variance", "median"):
+            cuts = [
+                (ball.gain(self.axes, i, place, self.split), i, place)
+                for i in (chosen if self.split == "variance" else [longest])
+                for place in ball.places(self.axes, i)
+            ]
+            gain, axis, place = max(cuts, key=lambda cut: cut[0])
+            if gain > 0:
+                longest, at = axis, place
+        if self.split != "all":
+            chosen = [longest]
         n_more = 2 ** len(chosen) - 1
         if self.n_balls + n_more <= self.max_balls:
-            ball.cut(self.axes, chosen)
+            ball.cut(self.axes, chosen, at)
             self.n_balls += n_more
 
 

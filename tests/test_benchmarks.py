@@ -3,6 +3,7 @@
 import dataclasses
 import doctest
 import json
+import re
 import sys
 
 import gymnasium as gym
@@ -16,6 +17,7 @@ import learning
 import reference
 import relatives
 import speed
+import splits
 import zooming
 from helpers import play_alike
 
@@ -30,7 +32,8 @@ def test_the_table_of_budgets_names_what_misses_its_target(capsys):
     budget.main([*options, "--problems", "oil 1 at 0.75", "oil 50 at 0.75"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.count("|") for line in lines if line.startswith("| oil")] == [6, 6]
-    assert lines[-1].startswith("Missed (4 cells have a target): ")
+    assert re.fullmatch(r"AdaptiveQ or TreeQ meets [0-4] of 4 targets\.", lines[-2])
+    assert lines[-1].startswith("Missed by AdaptiveQ (4 cells have a target): ")
 
 
 def test_the_plain_model_on_a_net_plays_and_plans_as_the_compiled_one():
@@ -138,3 +141,11 @@ def test_parts_beyond_the_table_are_printed_and_not_measured_again(tmp_path, mon
     beyond.main()
     assert capsys.readouterr().out == shown
     assert json.loads((tmp_path / "kept.json").read_text()) == kept
+
+
+def test_the_table_of_split_rules_marks_what_differs_from_all(capsys):
+    assert doctest.testmod(splits).failed == 0
+    splits.main(["--seeds", "2", "--episodes", "50", "--problems", "oil-laplace-1"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.count("|") for line in lines if line.startswith("| oil")] == [6] * 4
+    assert sum(line.startswith("| better / worse than all | | ") for line in lines) == 2

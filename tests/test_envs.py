@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from statistics import NormalDist
 
 import gymnasium as gym
 import numpy as np
@@ -54,6 +55,48 @@ def test_oil_pays_what_the_paper_says(options, action, reward):
     states, rewards = play(gym.make("zooming/Oil-v0", **options), [action])
     assert rewards == [pytest.approx(reward, abs=1e-12)]
     assert states[1].tolist() == action
+
+
+@pytest.mark.plain
+def test_the_noisy_survey_pays_by_the_product_and_moves_the_agent():
+    env = gym.make("zooming/Oil-v0", survey="noisy", sharpness=10.0, start=0.8, horizon=3)
+    (_, moved), (reward,) = play(env, [[0.9]])
+    assert reward == pytest.approx(np.exp(-10 * abs(0.8 * 0.9 - 0.7)) - 0.1, abs=1e-12)
+    assert moved[0] != 0.9
+    still = gym.make("zooming/Oil-v0", survey="noisy", noise=0.0, start=0.8)
+    assert play(still, [[0.9], [0.8]])[0].tolist() == [[0.8], [0.9], [0.8]]
+
+
+@pytest.mark.plain
+def test_the_sparse_survey_pays_by_the_state_and_more_in_later_steps():
+    env = gym.make("zooming/Oil-v0", survey="sparse", sharpness=1.0, noise=0.0, horizon=6)
+    path = [0.5, 0.5, 0.3, 0.5, 0.75, 0.75, 0.75]
+    _, rewards = play(env, [[x] for x in path[1:]])
+    centers = [1, 0.5, 0.25, 0.5, 0.75, 1]
+    assert rewards == [
+        pytest.approx(max(0, h / 5 * np.exp(-abs(path[h] - c)) - abs(path[h] - path[h + 1])))
+        for h, c in enumerate(centers)
+    ]
+    assert rewards[0] == 0.0
+
+
+@pytest.mark.parametrize(("survey", "variance"), [("noisy", 0.1), ("sparse", 0.05)])
+def test_the_agent_lands_around_its_action_with_the_authors_variance(survey, variance):
+    env = gym.make("zooming/Oil-v0", survey=survey, start=0.2, horizon=1)
+    landed = [play(env, [[0.4]], seed)[0][1, 0] for seed in range(4000)]
+    spread = np.sqrt(variance) * (0.2 + 0.4)
+    below = [NormalDist(0.4, spread).cdf(x) for x in (0.1, 0.3, 0.4, 0.5, 0.8)]
+    found = [np.mean(np.array(landed) < x) for x in (0.1, 0.3, 0.4, 0.5, 0.8)]
+    assert found == pytest.approx(below, abs=0.025)
+    assert (min(landed), max(landed) <= 1) == (0.0, True)  # clipped
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("options", [{"dims": 2}, {"center": 0.5}])
+def test_the_authors_further_surveys_have_one_dimension_and_their_own_locations(options):
+    for survey in ("noisy", "sparse"):
+        with pytest.raises(zooming.ConfigurationError, match="leave out dims and center"):
+            gym.make("zooming/Oil-v0", survey=survey, **options)
 
 
 def test_oil_noise_has_the_given_standard_deviation():

@@ -174,7 +174,7 @@ def unit(point, axes):
 @given(
     states=st.lists(AXES, min_size=1, max_size=2),
     actions=st.lists(AXES, min_size=1, max_size=2),
-    split=st.sampled_from(["all", "longest"]),
+    split=st.sampled_from(["all", "longest", "variance", "median"]),
     data=st.data(),
 )
 def test_every_ball_of_a_mixed_space_agrees_with_the_reference(states, actions, split, data):

@@ -1,6 +1,8 @@
 """Optimal values against closed forms, against problems solved by hand, and against the table of
 the paper's problems."""
 
+from statistics import NormalDist
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -28,6 +30,32 @@ def test_oil_matches_its_closed_form_at_every_state(survey, sharpness):
                     exact = left - distance + 1 / (4 * left * sharpness)
             slack = max(2e-4, 2 * optimal.error)
             assert optimal.value(step, [x]) == pytest.approx(exact, abs=slack)
+
+
+def drifting_optimum(survey, sharpness, horizon, n=401, n_draws=61):
+    """V* of a further survey by backward induction on a grid, from the definitions."""
+    x = np.linspace(0, 1, n)
+    here, there = x[:, None], x[None]
+    draws = np.array([NormalDist().inv_cdf((i + 0.5) / n_draws) for i in range(n_draws)])
+    spread = np.sqrt(0.1 if survey == "noisy" else 0.05) * (here + there)
+    after = np.clip(there[..., None] + spread[..., None] * draws, 0, 1)
+    value = np.zeros(n)
+    for step in reversed(range(horizon)):
+        found = np.exp(-sharpness * np.abs(here * there - 0.7))
+        if survey == "sparse":
+            found = step / 5 * np.exp(-sharpness * np.abs(here - [1, 0.5, 0.25, 0.5, 0.75][step]))
+        reward = np.clip(found - np.abs(here - there), 0, 1)
+        value = (reward + np.interp(after, x, value).mean(axis=2)).max(axis=1)
+    return value[n // 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sharpness", [1.0, 10.0])
+@pytest.mark.parametrize("survey", ["noisy", "sparse"])
+def test_the_authors_further_surveys_match_a_backward_induction(survey, sharpness):
+    env = gym.make("zooming/Oil-v0", survey=survey, sharpness=sharpness)
+    beyond = zooming.solve(env, 200).return_ - drifting_optimum(survey, sharpness, 5)
+    assert -0.001 < beyond < 0.006  # the actions of the induction are those of its grid
 
 
 @pytest.mark.slow

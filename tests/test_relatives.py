@@ -1,5 +1,7 @@
 """The relatives of AdaptiveQ: each passes the harness and agrees with a plain version."""
 
+import itertools
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ RELATIVES = {
     "RandomizedQ": zooming.RandomizedQ,
     "NetMB": zooming.NetMB,
     "AdaptiveMB": zooming.AdaptiveMB,
+    "NearestNeighborQ": zooming.NearestNeighborQ,
 }
 MODELS = [zooming.NetMB, zooming.AdaptiveMB]
 
@@ -54,6 +57,7 @@ def same_balls(found, root):
         ("RandomizedQ", {"split": "longest", "max_balls": 50, "copies": 3}),
         ("NetMB", {"spacing": 0.3, "points": "multiples", "planning": "one-step"}),
         ("AdaptiveMB", {"monotone": True, "max_balls": 50, "lipschitz": 2.0, "split_factor": 0.5}),
+        ("NearestNeighborQ", {"spacing": 0.3, "points": "multiples"}),
     ],
 )
 def test_a_file_has_every_option(kind, options, tmp_path):
@@ -489,3 +493,96 @@ def test_a_ball_of_an_adaptive_model_is_due_as_the_dimension_of_states_says(dims
         agent.update(0, point, point, 0.5, point)
         depth = agent.partition(0).depth.max()
         assert depth == (1 if n < 2**power else 2)
+
+
+# --- NearestNeighborQ -----------------------------------------------------------------------------
+
+
+class PlainNeighbors:
+    """NearestNeighborQ on intervals: every center of the net is compared with every sample."""
+
+    def __init__(self, n_state, n_cells, horizon, bonus):
+        centers = [(i + 0.5) / n_cells for i in range(n_cells)]
+        self.centers, self.n_state, self.horizon = centers, n_state, horizon
+        self.bonus, self.near = bonus, (1 - 1e-9) / n_cells
+        self.q = [
+            dict.fromkeys(itertools.product(centers, repeat=n_state + 1), float(horizon - step))
+            for step in range(horizon)
+        ]
+        self.n = [dict.fromkeys(one, 0) for one in self.q]
+
+    def cell(self, point):
+        return [min(int(x * len(self.centers)), len(self.centers) - 1) for x in point]
+
+    def best(self, step, state):
+        here = tuple(self.centers[i] for i in self.cell(state))
+        return max((self.q[step][*here, a], -a) for a in self.centers)
+
+    def act(self, step, state):
+        return [-self.best(step, state)[1]]
+
+    def update(self, step, state, action, reward, after):
+        target = reward
+        if step + 1 < self.horizon:
+            target += min(float(self.horizon - step - 1), self.best(step + 1, after)[0])
+        played = self.centers[self.cell(action)[0]]
+        for center in itertools.product(self.centers, repeat=self.n_state):
+            if all(abs(x - c) < self.near for x, c in zip(state, center, strict=True)):
+                at = (*center, played)
+                self.n[step][at] += 1
+                t = self.n[step][at]
+                rate = (self.horizon + 1) / (self.horizon + t)
+                bonus = self.bonus / t**0.5
+                self.q[step][at] = (1 - rate) * self.q[step][at] + rate * (target + bonus)
+
+
+@pytest.mark.kernels
+@pytest.mark.plain
+@pytest.mark.parametrize("n_state", [1, 2])
+def test_every_state_of_the_net_averages_the_samples_near_to_it(n_state):
+    space = gym.spaces.Box(0.0, 1.0, (n_state,), np.float64)
+    env = Boxes(space, gym.spaces.Box(0.0, 1.0, (1,), np.float64))
+    agent = zooming.NearestNeighborQ(env, spacing=0.25, bonus=0.3, horizon=3, ties="first", seed=0)
+    plain, rng = PlainNeighbors(n_state, 4, 3, 0.3), np.random.default_rng(0)
+    for _ in range(60):
+        state = rng.random(n_state)
+        for step in range(3):
+            action = agent.act(step, state)
+            assert action.tolist() == plain.act(step, state.tolist())
+            after, reward = rng.random(n_state), float(np.exp(-abs(action[0] - state[0])))
+            agent.update(step, state, action, reward, after)
+            plain.update(step, state.tolist(), action.tolist(), reward, after.tolist())
+            state = after
+    assert agent.n_episodes == 60
+    for step in range(3):
+        found = agent.partition(step)
+        for center, q, n in zip(
+            ((found.low + found.high) / 2).tolist(), found.q_value, found.n_visits, strict=True
+        ):
+            assert n == plain.n[step][tuple(center)]
+            assert q == pytest.approx(plain.q[step][tuple(center)], rel=1e-12)
+    assert max(plain.n[0].values()) > 60 / 4**n_state  # samples count more than once
+
+
+@pytest.mark.kernels
+def test_a_sample_counts_for_its_own_category_only():
+    space = gym.spaces.Tuple([gym.spaces.Discrete(3), gym.spaces.Box(0.0, 1.0, (1,))])
+    agent = zooming.NearestNeighborQ(
+        Boxes(space, gym.spaces.Discrete(2)), spacing=0.25, horizon=1, seed=0
+    )
+    agent.update(0, (1, np.array([0.4])), 1, 0.5, (1, np.array([0.4])))
+    found = agent.partition(0)
+    near = found.n_visits > 0
+    assert found.low[near][:, 0].tolist() == [0.5, 0.5]
+    assert sorted(((found.low + found.high) / 2)[near][:, 1].tolist()) == [0.375, 0.625]
+
+
+@pytest.mark.kernels
+def test_neighbors_learn_the_ambulance_in_fewer_episodes_than_a_net():
+    """A net of a fine spacing must visit each cell of states for itself."""
+    kinds = zooming.NearestNeighborQ, zooming.NetQ
+    near, net = (
+        np.mean([kind(ambulance(), spacing=0.05, seed=k).learn(500).returns for k in range(5)])
+        for kind in kinds
+    )
+    assert near > net + 0.05

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import Boxes, assert_drivers_agree
+from helpers import Boxes, assert_drivers_agree, knowledge, recorded
 from zooming import kernels
+from zooming.agents.training.replay import update_each
 
 pytestmark = pytest.mark.kernels
 
@@ -57,6 +58,95 @@ def test_only_the_ratio_of_weights_matters():
         for weights in ([0.5, 1.0], [3.0, 6.0])
     ]
     assert runs[0].returns.tobytes() == runs[1].returns.tobytes()
+
+
+# --- rules that see the data ----------------------------------------------------------------------
+
+
+def ambulance(**options):
+    return gym.make("zooming/Ambulance-v0", arrivals="beta", travel_weight=0.25, **options)
+
+
+BY_DATA = pytest.mark.parametrize("split", ["variance", "median"])
+
+
+@pytest.mark.plain
+@BY_DATA
+@pytest.mark.parametrize("action", ["center", "uniform"])
+@pytest.mark.parametrize("make", [oil, ambulance])
+def test_both_drivers_agree_on_what_a_ball_has_seen(split, action, make):
+    options = {"split": split, "action": action, "seed": 1}
+    history = assert_drivers_agree(lambda: zooming.AdaptiveQ(make(), **options), EPISODES)
+    assert history.n_balls.max() > 20
+
+
+@BY_DATA
+def test_a_saved_agent_goes_on_with_what_its_balls_have_seen(split, tmp_path):
+    bonus = zooming.bonuses.Exact(delta=0.1, lipschitz=1.0)
+    agent = zooming.AdaptiveQ(ambulance(), split=split, bonus=bonus, seed=0)
+    agent.learn(300)
+    agent.save(tmp_path / "agent.zoom")
+    loaded = zooming.load(tmp_path / "agent.zoom")
+    assert loaded.learn(300).returns.tolist() == agent.learn(300).returns.tolist()
+    assert knowledge(loaded) == knowledge(agent)
+    inner = np.flatnonzero(agent.table.rows["child"])
+    agent.table.rows["cut"][inner[0]] += 0.01
+    agent.save(tmp_path / "agent.zoom")
+    with pytest.raises(zooming.CheckpointError, match="not at a quarter of its ball"):
+        zooming.load(tmp_path / "agent.zoom")
+
+
+@BY_DATA
+def test_learning_from_recorded_transitions_counts_the_same_samples(split):
+    replayed, updated = (zooming.AdaptiveQ(oil(), split=split, seed=0) for _ in range(2))
+    log = recorded(oil(), 100, horizon=5)
+    replayed.learn_transitions(log)
+    update_each(updated, log)
+    assert knowledge(replayed) == knowledge(updated)
+    wrong = zooming.errors.TransitionError
+    with pytest.raises(wrong):
+        replayed.update(0, [0.1], [0.1], 0.5, [np.nan])
+    assert knowledge(replayed) == knowledge(updated)
+
+
+@pytest.mark.plain
+def test_the_variance_cuts_where_the_rewards_jump_and_the_median_where_samples_are():
+    """Rewards jump along the action. No place cuts states that are all in the first fifth."""
+    env = Boxes(gym.spaces.Box(0.0, 1.0, (1,)), gym.spaces.Box(0.0, 1.0, (1,)))
+    rng = np.random.default_rng(0)
+    found = {}
+    for split in ("variance", "median"):
+        agent = zooming.AdaptiveQ(env, horizon=1, split=split, seed=0)
+        agent.table.rows["due_at"][0] = 40
+        for _ in range(40):
+            state, action = 0.2 * rng.random(1), rng.random(1)
+            agent.update(0, state, action, float(action[0] > 0.75), state)
+        root = agent.table.rows[0]
+        found[split] = int(root["axis"]), float(root["cut"])
+    assert found == {"variance": (1, 0.75), "median": (0, 0.5)}
+    agent = zooming.AdaptiveQ(env, horizon=1, split="median", weights=[1.0, 0.5], seed=0)
+    agent.table.rows["due_at"][0] = 40
+    for k in range(40):
+        agent.update(0, [0.1 if k < 10 else 0.3], [0.5], 0.5, [0.5])
+    assert (int(agent.table.rows[0]["axis"]), float(agent.table.rows[0]["cut"])) == (0, 0.25)
+
+
+@BY_DATA
+@pytest.mark.parametrize("action", ["center", "uniform"])
+def test_theorem_a_rule_that_sees_the_data_keeps_the_conditions_and_the_bound(split, action):
+    for env in (ambulance(), oil(dims=2), oil(sharpness=10.0)):
+        agent = zooming.AdaptiveQ(env, split=split, action=action, seed=0)
+        history = agent.learn(2000)
+        report = zooming.audit(agent)
+        assert report.holds, str(report)
+        n_axes = len(agent.axes)
+        assert 0.25 <= report.c1 <= report.c2 <= np.sqrt(3 * n_axes)
+        assert report.aspect < 8
+        n_regions = 2 * max(len(agent.partition(step)) for step in range(5)) - 1
+        bound = zooming.theory.nested_regret_bound(5, 2000, n_regions, report.c2)
+        assert (zooming.solve(env).return_ - history.returns).sum() < bound
+        cubes = zooming.theory.partition_size_bound(2000, n_axes, n_children=2**n_axes)
+        assert max(len(agent.partition(step)) for step in range(5)) < 8**n_axes * cubes
 
 
 # --- the audit ------------------------------------------------------------------------------------
@@ -126,9 +216,18 @@ def test_the_audit_of_atoms_finds_nothing_to_complain_about():
 @pytest.mark.plain
 @pytest.mark.parametrize("split", ["half", 3, None, len], ids=str)
 def test_what_is_no_name_of_a_rule_is_refused_with_the_names(split):
-    message = r"split=.*: choose one of 'all', 'longest'"
+    message = r"split=.*: choose one of 'all', 'longest', 'variance', 'median'"
     with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.AdaptiveQ(oil(), split=split)
+
+
+@pytest.mark.plain
+def test_rules_that_see_the_data_are_for_adaptive_q_without_a_budget():
+    with pytest.raises(zooming.ConfigurationError, match=r"choose one of 'all', 'longest'$"):
+        zooming.TreeQ(oil(), split="variance")
+    for limit in ({"max_balls": 50}, {"max_bytes": 5000}):
+        with pytest.raises(zooming.ConfigurationError, match=r"split='median' has no budget: "):
+            zooming.AdaptiveQ(oil(), split="median", **limit)
 
 
 @pytest.mark.plain

@@ -463,6 +463,18 @@ def test_a_long_horizon_is_summed_in_closed_form():
 # Bad input
 
 
+def test_theorem_the_bound_of_a_nested_scheme_at_a_point_worked_out_by_hand():
+    iota = math.log(4 * 2 * 100 / 0.1)
+    bonuses = 96 * 2 * (math.sqrt(8 * iota) + 3.0) * math.sqrt(25 * 100)  # L c2 / 2 = 3
+    by_hand = 3 * 4 + 6 * math.sqrt(2 * 8 * 100 * iota) + bonuses
+    found = theory.nested_regret_bound(2, 100, 25, c2=3.0, delta=0.1, lipschitz=2.0)
+    assert found == pytest.approx(by_hand, rel=1e-12)
+    # c2 up to 2 d_max needs no larger bonus than balls of the paper do.
+    assert theory.nested_regret_bound(2, 100, 25, c2=2.0) == theory.nested_regret_bound(2, 100, 25)
+    with pytest.raises(ConfigurationError, match="n_regions"):
+        theory.nested_regret_bound(2, 100, 0)
+
+
 @pytest.mark.parametrize(("call", "rule"), [
     (lambda: theory.covering_number(0, (1,)), "radius=0"),
     (lambda: theory.covering_number(1, ()), "at least one side"),

@@ -55,6 +55,7 @@ from zooming.errors import SpaceError as SpaceError
 from zooming.errors import TransitionError as TransitionError
 from zooming.errors import ZoomingError as ZoomingError
 from zooming.export.write import export_policy as export_policy
+from zooming.lab.relatives.nearest_neighbor_q import NearestNeighborQ as NearestNeighborQ
 from zooming.logs.learn import learn_from as learn_from
 from zooming.logs.record import to_log as to_log
 from zooming.version import __version__ as __version__

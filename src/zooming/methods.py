@@ -42,6 +42,7 @@ AGENTS = {
     "RandomizedQ": "zooming.lab.relatives.randomized_q",
     "NetMB": "zooming.lab.relatives.model_based",
     "AdaptiveMB": "zooming.lab.relatives.model_based",
+    "NearestNeighborQ": "zooming.lab.relatives.nearest_neighbor_q",
     "Random": "zooming.agents.heuristics",
     "NoMovement": "zooming.agents.heuristics",
     "Median": "zooming.agents.heuristics",

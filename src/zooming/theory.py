@@ -354,6 +354,31 @@ def metric_regret_bound(
     return _regret_of_bias(horizon, episodes, delta, bias, size)
 
 
+def nested_regret_bound(
+    horizon: int, episodes: int, n_regions: int, c2: float = 1.0, delta: float = 0.05,
+    lipschitz: float = 1.0, d_max: float = 1.0,
+) -> float:  # fmt: skip
+    """Return the regret bound of a nested scheme with n <= c2^2 / diam^2. [SBY19 Thm 6.1]
+
+    A step has made at most N = `n_regions` regions, inner ones included. A region that was played m
+    times adds at most 2 sqrt(m) to the sum of 1 / sqrt(n), so all of them add at most 2 sqrt(N K),
+    which stands for 2 I(K) in `metric_regret_bound`. The number N that a run has made takes the
+    place of c1 and of condition 3, which keep it below a multiple of K^(d/(d+2)). The samples of a
+    region are at most c2 / sqrt(n) away, so the bonus needs the Lipschitz term L max(d_max, c2/2).
+    `zooming.audit` measures c1 and c2.
+
+    Examples
+    --------
+    >>> round(nested_regret_bound(5, 2000, n_regions=99) / 1e6, 3)
+    9.033
+    """
+    _check_whole(horizon=horizon, episodes=episodes, n_regions=n_regions)
+    _check_positive(c2=c2)
+    bias = max(_bias_of(lipschitz, d_max), lipschitz * c2 / 2)
+    size = math.sqrt(float(n_regions) * float(episodes))
+    return _regret_of_bias(horizon, episodes, delta, bias, size)
+
+
 def discrete_regret_bound(
     horizon: int, episodes: int, n_states: int, n_actions: int, delta: float = 0.05
 ) -> float:

@@ -23,7 +23,8 @@ SOLVERS = "solve"
 # The longest first. Agents that are not named share the kernels of adaptive-q.
 TASKS = (
     "auto", "adaptive-q", "metric-q", "adaptive-mb", "single-partition-q", "tree-q", "planner",
-    PROBLEMS, SOLVERS, "net-q", "net-mb", "randomized-q", "random", "no-movement", "median",
+    PROBLEMS, SOLVERS, "net-q", "net-mb", "nearest-neighbor-q", "randomized-q", "random",
+    "no-movement", "median",
 )  # fmt: skip
 ENVS = ("zooming/Oil-v0", "zooming/Ambulance-v0")
 

@@ -4,6 +4,13 @@ S = A = [0, 1]^d with the distance |u - v| = |u - v|_1 / d. Action a in state x 
 
     x' = a,    r = clip(f(a) + noise - |x - a|, 0, 1),
     f(a) = exp(-lam |a - c|)  (laplace)    or    1 - lam |a - c|^2  (quadratic).
+
+The authors' program has two more problems, for d = 1. There, the oil also depends on the state or
+on the step h = 0, 1, ..., and the noise moves the agent. With z ~ N(0, 1),
+
+    x' = clip(a + noise (x + a) z, 0, 1),    r = clip(f - |x - a|, 0, 1),
+    f = exp(-lam |x a - 0.7|)  (noisy)    or    h/5 exp(-lam |x - c_h|)  (sparse),
+    c_h = 1/2, 1/4, 1/2, 3/4 in the steps 1 to 4; the first step pays nothing.
 """
 
 from __future__ import annotations
@@ -21,14 +28,16 @@ from zooming.errors import ConfigurationError
 from zooming.kernels import jit_inline
 from zooming.validation import as_floats, check_float, check_int, short_repr
 
-SURVEYS = ("laplace", "quadratic")
+SURVEYS = ("laplace", "quadratic", "noisy", "sparse")
+NOISY = 2.0  # params[_SURVEY] of the first of the two further surveys
+SPREADS = {"noisy": math.sqrt(0.1), "sparse": math.sqrt(0.05)}  # `noise` in the authors' program
 _SURVEY, _SHARPNESS, _NOISE, _CENTER = 0, 1, 2, 3  # places in params
 
 
 def oil(state: Any, action: Any, step: Any, params: Any, rng: Any, next_state: Any) -> Any:
     """Draw the noise, write the next state and return the reward."""
     noise = rng.standard_normal() if params[_NOISE] > 0.0 else 0.0
-    return drill(state, action, params, noise, next_state)
+    return drill(state, action, step, params, noise, next_state)
 
 
 def oil_draw(state: Any, action: Any, step: Any, params: Any, rng: Any, outcome: Any) -> Any:
@@ -41,12 +50,27 @@ def oil_given(
     state: Any, action: Any, step: Any, params: Any, outcome: Any, next_state: Any
 ) -> Any:
     """Write the next state for the noise `outcome[0]` and return the reward."""
-    return drill(state, action, params, outcome[0], next_state)
+    return drill(state, action, step, params, outcome[0], next_state)
 
 
 @jit_inline
-def drill(state: Any, action: Any, params: Any, noise: Any, next_state: Any) -> Any:
+def drill(state: Any, action: Any, step: Any, params: Any, noise: Any, next_state: Any) -> Any:
     """Write the next state for a given value of the standard noise, and return the reward."""
+    if params[_SURVEY] >= NOISY:
+        x, a = state[0], action[0]
+        next_state[0] = min(1.0, max(0.0, a + params[_NOISE] * (x + a) * noise))
+        if params[_SURVEY] == NOISY:
+            found = math.exp(-params[_SHARPNESS] * abs(x * a - 0.7))
+        else:
+            center = 1.0
+            if step == 1 or step == 3:
+                center = 0.5
+            elif step == 2:
+                center = 0.25
+            elif step == 4:
+                center = 0.75
+            found = 0.2 * step * math.exp(-params[_SHARPNESS] * abs(x - center))
+        return min(1.0, max(0.0, found - abs(x - a)))
     n = state.shape[0]
     off_center = 0.0
     way = 0.0
@@ -68,14 +92,16 @@ class Oil(CompiledEnv):
 
     Parameters
     ----------
-    survey : {"laplace", "quadratic"}, default "laplace"
-        Form of f, the oil that the survey predicts.
+    survey : {"laplace", "quadratic", "noisy", "sparse"}, default "laplace"
+        Form of f, the oil that the survey predicts. The last two are for one dimension.
     sharpness : float, default 1.0
         lam, how fast f falls with the distance from its center.
     center : float or array, default 0.75
-        c, the location of the most oil: one number, or one per dimension.
-    noise : float, default 0.0
-        Standard deviation of Gaussian noise on f.
+        c, the location of the most oil: one number, or one per dimension. "noisy" and "sparse"
+        have their own locations.
+    noise : float, optional
+        Standard deviation of Gaussian noise on f, by default 0. For "noisy" and "sparse" that of
+        the next state, divided by x + a: by default sqrt(0.1) and sqrt(0.05).
     dims : int, default 1
         d, the dimension of states and actions.
     start : float, array or "uniform", default 0.5
@@ -100,7 +126,7 @@ class Oil(CompiledEnv):
         survey: str = "laplace",
         sharpness: float = 1.0,
         center: ArrayLike = 0.75,
-        noise: float = 0.0,
+        noise: float | None = None,
         dims: int = 1,
         start: ArrayLike | str = 0.5,
         horizon: int = 5,
@@ -109,6 +135,7 @@ class Oil(CompiledEnv):
         if survey not in SURVEYS:
             raise ConfigurationError(f"survey={survey!r}: choose one of {SURVEYS}")
         sharpness = check_float(sharpness, "sharpness", 0.0, math.inf)
+        noise = SPREADS.get(survey, 0.0) if noise is None else noise
         noise = check_float(noise, "noise", 0.0, math.inf)
         dims = check_int(dims, "dims", 1, MOST_AXES)
         try:
@@ -119,6 +146,11 @@ class Oil(CompiledEnv):
             ) from error
         if not ((where >= 0) & (where <= 1)).all():
             raise ConfigurationError(f"center={center!r} must lie in [0, 1]")
+        if survey in SPREADS and (dims > 1 or (where != 0.75).any()):
+            raise ConfigurationError(
+                f"survey={survey!r} has one dimension and locations of its own; leave out dims and "
+                "center"
+            )
         self.survey, self.sharpness, self.center, self.noise = survey, sharpness, where, noise
         box = gym.spaces.Box(0.0, 1.0, (dims,), np.float64)
         params = [float(SURVEYS.index(survey)), sharpness, noise, *where]

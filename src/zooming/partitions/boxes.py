@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from zooming import kernels
 from zooming.kernels import ACTIVE, BALL, CORE, EITHER, FINE, NO_PARENT, STORED_BALL, WITHIN, sides
-from zooming.kernels.boxes import budget, trees
+from zooming.kernels.boxes import budget, data_cuts, trees
 from zooming.kernels.boxes import play as box_kernels
 from zooming.kernels.loop.crossing import Boxes, pack
 from zooming.partitions.faults import fault, has_same_cuts, has_stats, lengths, levels
@@ -339,6 +339,22 @@ def allocate(n_rows: int) -> NDArray[Any]:
     memory = np.zeros(n_rows * BALL.itemsize + _CACHE_LINE, np.uint8)
     offset = -memory.ctypes.data % _CACHE_LINE
     return memory[offset : offset + n_rows * BALL.itemsize].view(BALL)
+
+
+class DataTable(BoxTable):
+    """The boxes of an agent that splits by the data in a ball, see `kernels.boxes.data_cuts`.
+
+    The last columns of `stats` have the data. `played` is scratch memory.
+    """
+
+    _episodes = data_cuts.KERNELS
+
+    def _prepare(self) -> None:
+        self.played = np.zeros((int(self.core["horizon"][0]), len(self.axes)))
+        super()._prepare()
+
+    def _handle_of_more(self, more: dict[str, Any]) -> Any:
+        return pack(data_cuts.Played(self.played))
 
 
 class TreeTable(BoxTable):

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
+from zooming.kernels.boxes.data_cuts import PER_AXIS
 from zooming.kernels.boxes.layout import INDEX
 from zooming.kernels.boxes.trees import FINEST, FIRST_INDEX, N_TREE_STATS, NOISE, WEIGHT
 from zooming.validation import Floats
@@ -88,6 +89,7 @@ def _fault_of_boxes(
     cubes, atoms = bool(core["cubes"][0]), axes[:, kernels.ATOMS]
     has_budget = core["rule"][0] >= kernels.WITHIN
     is_halved = not core["spacing"][0] and not has_budget
+    by_data = core["rule"][0] < 0
     n_state, most_forks = int(core["n_state"][0]), kernels.most_splits(int(core["n_action"][0]))
     n_forks = np.zeros(len(rows), np.int64)  # splits along action axes above each row
     n_found = 0
@@ -112,9 +114,13 @@ def _fault_of_boxes(
         axis, cut, first_child = inner["axis"], inner["cut"], inner["child"]
         if not ((low[each, axis] < cut) & (cut < high[each, axis])).all():
             return "a threshold lies outside its ball"
-        middle = (low[each, axis] + high[each, axis]) / 2
-        if is_halved and (cut != middle)[atoms[axis] == 0].any():
-            return "a threshold is not in the middle of its ball"
+        is_off = cut != (low[each, axis] + high[each, axis]) / 2
+        if by_data:
+            quarters = 4 * (cut - low[each, axis]) / (high[each, axis] - low[each, axis])
+            is_off &= np.abs(quarters - np.rint(quarters)) > kernels.LENGTH_TOLERANCE
+        if is_halved and is_off[atoms[axis] == 0].any():
+            place = "at a quarter" if by_data else "in the middle"
+            return f"a threshold is not {place} of its ball"
         if cubes and (axis != level % n_axes).any():
             return "the axes above a cube were not split in turn"
         is_whole_cube = level % n_axes == 0 or split.all()
@@ -146,6 +152,8 @@ def _fault_of_values(
         first_stat = 1 if core["bonus_rule"][0] == kernels.BERNSTEIN else 0
         is_randomized = core["bonus_rule"][0] == kernels.RANDOMIZED
         last_stat = kernels.FIRST_COPY if is_randomized else stats.shape[1]
+        if core["rule"][0] < 0:  # the sums of targets follow
+            last_stat -= PER_AXIS * int(core["n_state"][0] + core["n_action"][0])
         never_negative = stats[:, first_stat:last_stat]
     if (never_negative < 0).any():
         return "a number that a ball keeps is negative"  # bonuses take square roots of it
@@ -191,7 +199,8 @@ def _tree_due_at(diameter: Floats) -> Floats:
 
 def has_stats(core: NDArray[Any]) -> bool:
     """Return whether the balls keep numbers beside Q and n."""
-    return bool(core["bonus_rule"][0] != kernels.SCALED or core["rule"][0] >= kernels.WITHIN)
+    is_plain = core["rule"][0] in (kernels.ALL, kernels.LONGEST)
+    return bool(core["bonus_rule"][0] != kernels.SCALED or not is_plain)
 
 
 def has_same_cuts(rows: NDArray[Any], others: NDArray[Any]) -> bool:

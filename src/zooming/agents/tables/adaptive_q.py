@@ -18,13 +18,15 @@ from zooming import kernels
 from zooming.agents.tables.q_learner import MOST_BALLS, QLearner
 from zooming.bonuses import Bonus
 from zooming.errors import ConfigurationError, SpaceError
-from zooming.partitions.boxes import BoxTable
+from zooming.kernels.boxes.data_cuts import PER_AXIS
+from zooming.partitions.boxes import BoxTable, DataTable
 from zooming.partitions.table import n_roots as count_roots
 from zooming.theory import MOST_SIDES
 from zooming.validation import check_choice, check_int, count_noun
 
 MOST_CELLS = 2**20  # balls of an initial partition
 RULES = {"all": kernels.ALL, "longest": kernels.LONGEST}
+DATA_RULES = {"variance": kernels.VARIANCE, "median": kernels.MEDIAN}
 MOST_HALVED = 12  # axes that one split may halve; it makes up to 2^12 balls
 
 
@@ -58,8 +60,10 @@ class AdaptiveQ(QLearner):
     names : dict or sequence, optional
         Names of the axes for everything that is printed, drawn or written: {axis: name}, or one
         name per axis, the state's first. By default those of `env.metadata["names"]`, if any.
-    split : {"all", "longest"}, default "all"
+    split : {"all", "longest", "variance", "median"}, default "all"
         Sides that a split halves: all that are longer than half the diameter, or one longest side.
+        The last two see the data in a ball, see `docs/algorithm.md`: they cut the side where the
+        samples differ most, or the longest side near the median of its samples.
     max_balls : int, optional
         Largest number of active balls. When it is reached, the ball that matters least makes room
         for each further split.
@@ -110,10 +114,21 @@ class AdaptiveQ(QLearner):
             bounds=bounds, ordered=ordered, squash=squash, weights=weights, names=names,
             seed=seed,
         )  # fmt: skip
-        take_split_options(self, split, max_balls)
+        take_split_options(self, split, max_balls, RULES | DATA_RULES)
         core = split_core(self)
-        set_budget(self, core, max_bytes)
-        self._begin(first_boxes(self, core))
+        if self.split not in DATA_RULES:
+            set_budget(self, core, max_bytes)
+            self._begin(first_boxes(self, core))
+            return
+        if max_balls is not None or max_bytes is not None:
+            raise ConfigurationError(
+                f"split={self.split!r} has no budget: leave max_balls and max_bytes out, or give "
+                f"one of split={', '.join(map(repr, RULES))}"
+            )
+        self.max_bytes = None
+        n_kept = int(core["n_stats"][0]) if core["bonus_rule"][0] else 0
+        core["n_stats"] = n_kept + PER_AXIS * len(self.axes)
+        self._begin(first_boxes(self, core, DataTable))
 
     @classmethod
     def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> AdaptiveQ:
@@ -148,7 +163,9 @@ class AdaptiveQ(QLearner):
         return None
 
 
-def take_split_options(agent: QLearner, split: str, max_balls: int | None) -> None:
+def take_split_options(
+    agent: QLearner, split: str, max_balls: int | None, rules: Mapping[str, int] = RULES
+) -> None:
     """Check `split` and `max_balls` and keep them as attributes of the agent."""
     is_whole = isinstance(max_balls, (int, np.integer)) and not isinstance(max_balls, bool)
     if max_balls is not None and not (is_whole and agent.n_roots <= max_balls <= MOST_BALLS):
@@ -158,7 +175,7 @@ def take_split_options(agent: QLearner, split: str, max_balls: int | None) -> No
             f"({agent.n_roots}) and at most {MOST_BALLS:,}"
         )
     agent.max_balls = None if max_balls is None else int(max_balls)
-    agent.split = check_choice("split", split, RULES)
+    agent.split = check_choice("split", split, rules)
     if agent.split == "all" and agent.axes.n_wide > MOST_HALVED:
         raise SpaceError(
             f"{agent.axes.n_wide} axes are too many: a split makes 2^axes balls, so at most "
@@ -171,7 +188,7 @@ def take_split_options(agent: QLearner, split: str, max_balls: int | None) -> No
 def split_core(agent: QLearner) -> NDArray[Any]:
     """Return the core of a table of boxes: `make_core`, with the split rule written into it."""
     core = agent.make_core(agent.max_balls or MOST_BALLS)
-    core["rule"] = RULES[agent.split]
+    core["rule"] = (RULES | DATA_RULES)[agent.split]
     core["cubes"] = agent.split == "all" and agent.axes.are_cubes
     core["split_axes"] = agent.axes.n_wide if agent.split == "all" else 1
     return core

@@ -51,7 +51,7 @@ CORE = np.dtype(
         ("action_rule", "i8"),
         ("full_cap", "i8"),  # 1: the cap of V counts H steps, as in the paper; 0: the steps left
         ("cubes", "i8"),  # 1: every ball is a cube of side 2^-depth
-        ("rule", "i8"),  # which sides a split halves: ALL, LONGEST; plus WITHIN with a budget
+        ("rule", "i8"),  # how to split: ALL, LONGEST, MEDIAN, VARIANCE; plus WITHIN with a budget
         ("split_axes", "i8"),  # the most axes that the kernel halves at once; 0 if Python splits
         ("bonus_rule", "i8"),  # SCALED: bonus / sqrt(t); the others compute from `stats`
         ("n_stats", "i8"),  # numbers that the rule keeps per ball, if it keeps any
@@ -117,8 +117,9 @@ RANDOM, FIRST, EITHER = 0, 1, 2
 # The action played in a ball. POINT: a multiple of the net's spacing.
 CENTER, UNIFORM, CORNER, POINT = 0, 1, 2, 3
 # Split rules: halve every side longer than half the diameter; halve the longest side. With the bit
-# WITHIN, a full table makes room for a split, see `budget`; without it, it makes no split.
-ALL, LONGEST, WITHIN = 0, 1, 2
+# WITHIN, a full table makes room for a split, see `budget`; without it, it makes no split. Rules
+# below 0 see the data in a ball, see `data_cuts`.
+ALL, LONGEST, WITHIN, VARIANCE, MEDIAN = 0, 1, 2, -1, -2
 # Codes that kernels return. Some have a payload, a row or the number of a coordinate. It is the
 # second of a pair, or an entry of `place`.
 FINE, FULL, BAD_REWARD, BAD_STATE = 0, 1, 2, 3
