@@ -1,5 +1,6 @@
 """The desk: what was answered is on disk, and the log replays to the same agent."""
 
+import copy
 import json
 import re
 import subprocess
@@ -109,6 +110,38 @@ def test_an_agent_that_learns_the_log_by_hand_is_the_same(tmp_path, name):
             assert name == "Auto" or np.array_equal(played, action)  # Auto: its plan was older
             episode.update(told["reward"], told["next"], told["terminated"], action=action)
     assert knowledge(desk.agent) == knowledge(twin)
+    desk.close()
+
+
+@pytest.mark.kernels
+@pytest.mark.skipif(IS_JIT_DISABLED, reason="plans take long without compilation")
+@pytest.mark.parametrize("learner", ["here", "behind"])
+def test_an_episode_is_played_to_its_end_by_the_plan_that_it_began_with(place, learner):
+    desk = desk_at(place, "Planner", learner=learner)
+    shop = Shop(desk, seed=3, is_late=False)
+
+    def plan():
+        return episodes.draw(desk.agent).drawn["plan"]
+
+    shop.run(60)
+    assert desk.wait()
+    desk.ask([0.5], episode="slow")
+    first, kept, seen = plan(), copy.deepcopy(desk.agent), np.linspace(0.05, 0.9, 4)
+    seed, drawn = desk.storage.read("SELECT seed, drawn FROM episodes WHERE name = 'slow'")[0]
+    play = episodes.Play(int(seed), json.loads(drawn))
+    expected = [episodes.act_in(kept, play, k + 1, x[None], None) for k, x in enumerate(seen)]
+    while plan() < first + 3:
+        shop.run(40)
+        assert desk.wait()
+    play.kept = None
+    newer = [episodes.act_in(desk.agent, play, k + 1, x[None], None) for k, x in enumerate(seen)]
+    assert not np.array_equal(newer, expected)
+    made = [desk.ask(x[None], episode="slow").action for x in seen[:2]]
+    desk.verify()
+    desk.close()
+    desk = zooming.Desk.open(place, learner=learner, durability="process")
+    made += [desk.ask(x[None], episode="slow").action for x in seen[2:]]
+    assert np.array_equal(made, expected)
     desk.close()
 
 

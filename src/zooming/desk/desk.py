@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -36,6 +37,8 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _BATCH = 200  # events that are learned before they are published
 _EVERY = 5.0  # least seconds between snapshots in the database
 _SHARE = 20.0  # a snapshot or a publication takes at most 1 / _SHARE of the time
+_PIECE = 65_536  # bytes of a snapshot that are written in one transaction
+_REPLACED = 60.0  # seconds for which a plan that was replaced is kept for episodes that begin
 
 
 def seconds(given: Any, name: str) -> float | None:
@@ -102,6 +105,39 @@ class _Row(NamedTuple):
 
 
 _COLUMNS = ", ".join(_Row.__annotations__)
+# The last episode of a name, and its last decision.
+_EPISODE = (
+    f"SELECT p.seed, p.drawn, p.is_over, {', '.join(f'd.{name}' for name in _Row.__annotations__)} "
+    "FROM episodes p JOIN decisions d ON d.id = (SELECT MAX(id) FROM decisions "
+    "WHERE episode = p.number) WHERE p.number = (SELECT MAX(number) FROM episodes WHERE name = ?)"
+)
+_NUMBERS = (
+    "SELECT (SELECT COALESCE(MAX(id), 0) FROM decisions), "
+    "(SELECT COALESCE(MAX(number), -1) FROM episodes), "
+    "(SELECT COALESCE(MAX(seq), 0) FROM events), (SELECT value FROM meta WHERE name = 'mode')"
+)
+
+
+@dataclass
+class _Numbers:
+    """The last numbers that are in use inside of a transaction, and the mode."""
+
+    decision: int
+    episode: int
+    event: int
+    mode: str
+
+
+class _Reader(NamedTuple):
+    """The agent that decides, the number of the last event that it has learned, and its plan."""
+
+    agent: Agent
+    seq: int
+    plan: str
+
+
+class _PlanMissing(Exception):
+    """Raised if the plan of an episode is not in the memory of this process."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +277,7 @@ class Desk:
         header, _ = unpack_container(content, self.storage.name)
         parts = {name: header[name] for name in ("agent", "options", "spaces")}
         described = json.dumps(parts, sort_keys=True)
-        name, run = self.storage.name, self.storage.run
+        name, write = self.storage.name, self.storage.write
         with self.storage.transaction():
             found = self._meta()
             if "agent" in found and found["agent"] != described:
@@ -250,12 +286,12 @@ class Desk:
                     f"{name} has another agent: {_difference(was, now)}. Make the agent as it was, "
                     f"or go on with zooming.Desk.open({name!r})"
                 )
-            _set(run, "settings", json.dumps(settings))
+            _set(write, "settings", json.dumps(settings))
             if "agent" not in found:
                 first = {"format": str(FORMAT), "agent": described, "mode": LEARNING}
                 for key, value in first.items():
-                    _set(run, key, value)
-                run("INSERT INTO snapshots VALUES (0, ?, ?, ?)", [content, opened, time.time()])
+                    _set(write, key, value)
+                write("INSERT INTO snapshots VALUES (0, ?, ?, ?)", [content, opened, time.time()])
 
     def _meta(self) -> dict[str, str]:
         """Return the table `meta`, of a format that is known."""
@@ -282,6 +318,7 @@ class Desk:
         self._fallback = None if fallback is None else rules.as_function(fallback, "fallback")
         self._apprentice = apprentice
         self._queue: list[_Job] = []
+        self._last_ones: _Numbers | None = None
         self._queue_lock, self._write_lock = threading.Lock(), threading.Lock()
         self._learn_lock, self._wake, self._stop = threading.RLock(), threading.Event(), False
         self._began = time.time() - time.monotonic()
@@ -290,7 +327,10 @@ class Desk:
         self.fault: str | None = None  # what ended learning, in words
         self._leader: Learner | None = None
         latest = Learner.at(self.storage, LATEST, kind, apprentice)
-        self._stored_seq, self._reader = latest.seq, (latest.agent, latest.seq)
+        self._stored_seq, self._plans = latest.seq, dict[str, Agent]()
+        self._reader = _Reader(latest.agent, latest.seq, _plan_of(latest.agent))
+        for plan in latest.plans - {"", self._reader.plan}:
+            self._load_plan(plan)
         self._thread: threading.Thread | None = None
         if learner == "here":
             self._learn()
@@ -341,13 +381,18 @@ class Desk:
         OSError
             If the decision cannot be written. Nothing was written then.
         """
-        agent = self._reader[0]
+        agent = self._reader.agent
         agent.checked_state(0, observation)
         if not isinstance(episode, str) or not episode:
             raise ConfigurationError(f"episode={episode!r}: give a name, such as 'store-17'")
         text = json.dumps(agent.axes.states.flat(observation, "observation").tolist())
         limits = _limits(agent, info, bounds)
-        made: Decision = self._write(lambda: self._decide(text, episode, step, id, limits))
+        made: Decision
+        try:
+            made = self._write(lambda: self._decide(text, episode, step, id, limits))
+        except _PlanMissing as missing:  # another process began the episode
+            self._load_plan(str(missing))
+            made = self._write(lambda: self._decide(text, episode, step, id, limits))
         return made
 
     def _rows(self, where: str, *values: Any) -> list[_Row]:
@@ -358,22 +403,21 @@ class Desk:
     def _decide(
         self, text: str, name: str, step: int | None, key: str | None, limits: str | None
     ) -> Decision:
-        run, (agent, version), at = self.storage.run, self._reader, 0
+        run, write, (agent, version, _), at = *self._statements, self._reader, 0
         if key is not None and (rows := self._rows("key = ?", key)):
             return self._repeat(rows[0], text, name, f"id {key!r}")
-        known = run(
-            "SELECT number, seed, drawn, is_over FROM episodes WHERE name = ? "
-            "ORDER BY number DESC LIMIT 1", [name],
-        )  # fmt: skip
-        number, seed, drawn, begins = known[0] if known else (None, None, None, 1)
+        known = run(_EPISODE, [name])
+        begins = not known or bool(known[0][2])
         if not begins:
-            last = self._rows("episode = ? ORDER BY id DESC LIMIT 1", number)[0]
+            seed, drawn, _, *values = known[0]
+            last = _Row(*values)
             at = last.step + (last.state != CANCELLED)
             is_same = last.state == OPEN and last.observation == text and key is None
             if is_same and step in (None, last.step):
                 return self._decision(last, name)
             if step is not None and 0 <= step < at:
-                rows = self._rows("episode = ? AND step = ? ORDER BY id DESC LIMIT 1", number, step)
+                where = "episode = ? AND step = ? ORDER BY id DESC LIMIT 1"
+                rows = self._rows(where, last.episode, step)
                 return self._repeat(rows[0], text, name, f"step {step} of {name!r}")
             if at >= agent.horizon:
                 raise ConfigurationError(
@@ -384,25 +428,28 @@ class Desk:
             raise ConfigurationError(
                 f"step={step}: the next decision of the episode {name!r} is for step {at}"
             )
-        now, mode = self._now(), _get(run, "mode")
+        now, last_ones = self._now(), self._numbers()
         if begins:
-            number = run("SELECT COALESCE(MAX(number), -1) + 1 FROM episodes")[0][0]
-            play = self._draw(agent, number, mode)
+            number = last_ones.episode + 1
+            play = self._draw(agent, number, last_ones.mode)
         else:
-            play = Play(int(seed), json.loads(drawn))
-        action, by = self._act(agent, play, at, text, limits, mode)
+            number, play = last.episode, Play(int(seed), json.loads(drawn))
+        action, by = self._act(play, at, text, limits, last_ones.mode)
         flat = json.dumps(agent.axes.actions.flat(action, "action").tolist())
         explored = by == "agent" and play.explored
         if begins:
+            last_ones.episode = number
             values = [number, name, str(play.seed), json.dumps(play.drawn), now]
-            run("INSERT INTO episodes VALUES (?, ?, ?, ?, ?, 0)", values)
+            write("INSERT INTO episodes VALUES (?, ?, ?, ?, ?, 0)", values)
             self._log("begin", number, None, {})
-        found = run(
-            "INSERT INTO decisions (key, episode, step, observation, action, bounds, explored, "
-            "decider, version, at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-            [key, number, at, text, flat, limits, int(explored), by, version, now, OPEN],
+        last_ones.decision += 1
+        id = last_ones.decision
+        write(
+            "INSERT INTO decisions (id, key, episode, step, observation, action, bounds, explored, "
+            "decider, version, at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [id, key, number, at, text, flat, limits, int(explored), by, version, now, OPEN],
         )
-        return Decision(found[0][0], name, at, action, explored, version, by)
+        return Decision(id, name, at, action, explored, version, by)
 
     def _draw(self, agent: Agent, number: int, mode: str) -> Play:
         play = episodes.draw(agent, number=number)
@@ -411,9 +458,17 @@ class Desk:
         return play
 
     def _act(
-        self, agent: Agent, play: Play, step: int, text: str, limits: str | None, mode: str
+        self, play: Play, step: int, text: str, limits: str | None, mode: str
     ) -> tuple[Any, str]:
         """Return the action, and who decided."""
+        agent, _, plan = self._reader
+        if mode not in (PAUSED, FROZEN) and (own := episodes.plan_name(play.drawn)) not in (
+            "",
+            plan,
+        ):
+            if own not in self._plans:
+                raise _PlanMissing(own)
+            agent = self._plans[own]
         observation = agent.axes.states.shaped(np.array(json.loads(text)))
         info = None if limits is None else json.loads(limits)
         try:
@@ -442,7 +497,7 @@ class Desk:
         return self._decision(row, name)
 
     def _decision(self, row: _Row, name: str) -> Decision:
-        action = self._reader[0].axes.actions.shaped(np.array(json.loads(row.action)))
+        action = self._reader.agent.axes.actions.shaped(np.array(json.loads(row.action)))
         return Decision(
             row.id, name, row.step, action, bool(row.explored), row.version, row.decider
         )
@@ -478,7 +533,32 @@ class Desk:
             "tell" if it will be learned; "part" if it is to be summed; "late", "extra" (a second
             one, with several="first") or "frozen" if it is logged only; "same" if it was told.
         """
-        agent, row = self._reader[0], self._row(id)
+        given = reward, next_observation, terminated, action, next_info
+        kind: str = self._write(lambda: self._tell(id, *given))
+        if kind == "tell":
+            self._wake.set()
+            if self._where == "here":
+                self._learn()
+        return kind
+
+    def _row(self, id: Any, read: Callable[..., Any]) -> _Row:
+        """Return a decision."""
+        rows = []
+        if isinstance(id, (int, np.integer)):
+            found = f"SELECT {_COLUMNS} FROM decisions WHERE id = ?"
+            rows = read(found, [int(id)])
+        if not rows:
+            raise ConfigurationError(
+                f"no decision of {self.storage.name} has the id {short_repr(id)}; ids come from ask"
+            )
+        return _Row(*rows[0])
+
+    def _told(
+        self, row: _Row, reward: float, next_observation: Any, terminated: bool, action: Any,
+        next_info: Mapping[str, Any] | None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return the outcome of a decision as it is stored. Raise TransitionError if it is none."""
+        agent = self._reader.agent
         states, actions = agent.axes.states, agent.axes.actions
         seen = following = json.loads(row.observation)
         if next_observation is not None:
@@ -495,39 +575,22 @@ class Desk:
             row.step, states.shaped(np.array(seen)), actions.shaped(np.array(played)), reward,
             states.shaped(np.array(following)),
         )  # fmt: skip
-        told = {
+        return {
             "reward": float(reward), "next": following, "terminated": bool(terminated),
             "action": None if action is None else played,
             "next_info": None if next_info is None else _as_json(next_info),
         }  # fmt: skip
-        kind: str = self._write(lambda: self._tell(id, told, agent.horizon))
-        if kind == "tell":
-            self._wake.set()
-            if self._where == "here":
-                self._learn()
-        return kind
 
-    def _row(self, id: Any) -> _Row:
-        """Return a decision, from outside of a transaction."""
-        rows = []
-        if isinstance(id, (int, np.integer)):
-            found = f"SELECT {_COLUMNS} FROM decisions WHERE id = ?"
-            rows = self.storage.read(found, [int(id)])
-        if not rows:
-            raise ConfigurationError(
-                f"no decision of {self.storage.name} has the id {short_repr(id)}; ids come from ask"
-            )
-        return _Row(*rows[0])
-
-    def _tell(self, id: int, told: dict[str, Any], horizon: int) -> str:
-        run, several = self.storage.run, self.settings["several"]
-        row = self._rows("id = ?", id)[0]
+    def _tell(self, id: int, *given: Any) -> str:
+        run, write = self._statements
+        row = self._row(id, run)
+        told, several = self._told(row, *given), self.settings["several"]
         state, number = row.state, row.episode
         if state == CANCELLED:
             raise ConfigurationError(f"decision {id} was cancelled, so it has no reward")
-        before = run(
+        before = [] if state == OPEN else run(
             "SELECT kind, data FROM events WHERE decision = ? AND kind IN ('tell', 'frozen', "
-            "'late', 'extra') ORDER BY seq", [id],
+            "'late', 'extra') ORDER BY seq", [row.id],
         )  # fmt: skip
         if several != "sum" and any(json.loads(data) == told for _, data in before):
             return "same"
@@ -544,12 +607,12 @@ class Desk:
                 "desk allows a second one"
             )
         else:
-            kind = "frozen" if _get(run, "mode") == FROZEN else "tell"
-        self._log(kind, number, id, told)
+            kind = "frozen" if self._numbers().mode == FROZEN else "tell"
+        self._log(kind, number, row.id, told)
         if kind in ("tell", "frozen"):
-            run("UPDATE decisions SET state = ? WHERE id = ?", [TOLD, id])
-        if told["terminated"] or row.step + 1 == horizon:
-            run("UPDATE episodes SET is_over = 1 WHERE number = ?", [number])
+            write("UPDATE decisions SET state = ? WHERE id = ?", [TOLD, row.id])
+        if told["terminated"] or row.step + 1 == self._reader.agent.horizon:
+            write("UPDATE episodes SET is_over = 1 WHERE number = ?", [number])
         return kind
 
     def cancel(self, id: int) -> None:
@@ -557,18 +620,17 @@ class Desk:
 
         It must be the last decision of its episode, and without a reward.
         """
-        self._row(id)
 
         def work() -> None:
-            row = self._rows("id = ?", id)[0]
+            row = self._row(id, self.storage.run)
             if row.state == CANCELLED:
                 return
             last = self._rows("episode = ? ORDER BY id DESC LIMIT 1", row.episode)[0]
-            if row.state != OPEN or last.id != id:
+            if row.state != OPEN or last.id != row.id:
                 why = "has a reward" if row.state != OPEN else "is not the last one of its episode"
                 raise ConfigurationError(f"decision {id} {why}; it cannot be cancelled")
-            self.storage.run("UPDATE decisions SET state = ? WHERE id = ?", [CANCELLED, id])
-            self._log("cancel", row.episode, id, {})
+            self.storage.write("UPDATE decisions SET state = ? WHERE id = ?", [CANCELLED, row.id])
+            self._log("cancel", row.episode, row.id, {})
 
         self._write(work)
 
@@ -579,11 +641,11 @@ class Desk:
         """
 
         def work() -> int:
-            run = self.storage.run
+            run, write = self._statements
             numbers = run("SELECT number FROM episodes WHERE name = ?", [episode])
             for number in numbers:
-                run("UPDATE episodes SET name = NULL WHERE number = ?", number)
-                run("UPDATE decisions SET key = NULL WHERE episode = ?", number)
+                write("UPDATE episodes SET name = NULL WHERE number = ?", number)
+                write("UPDATE decisions SET key = NULL WHERE episode = ?", number)
             return len(numbers)
 
         found: int = self._write(work)
@@ -609,11 +671,12 @@ class Desk:
 
     def _set_mode(self, mode: str) -> None:
         def work() -> None:
-            _set(self.storage.run, "mode", mode)
+            self._numbers().mode = mode
+            _set(self.storage.write, "mode", mode)
             self._log("mode", None, None, {"mode": mode})
 
         if mode in (FROZEN, PAUSED):
-            self._warm(self._reader[0])
+            self._warm(self._reader.agent)
         self._write(work)
 
     @property
@@ -629,10 +692,23 @@ class Desk:
 
     # --- writing ----------------------------------------------------------------------------------
 
+    @property
+    def _statements(self) -> tuple[Callable[..., Any], Callable[..., None]]:
+        """The functions that read and write inside of a transaction."""
+        return self.storage.run, self.storage.write
+
+    def _numbers(self) -> _Numbers:
+        """Return the last numbers in use, read once in a transaction."""
+        if self._last_ones is None:
+            self._last_ones = _Numbers(*self.storage.run(_NUMBERS)[0])
+        return self._last_ones
+
     def _log(self, kind: str, episode: int | None, decision: int | None, data: Any) -> None:
-        self.storage.run(
-            "INSERT INTO events (kind, episode, decision, data, at) VALUES (?, ?, ?, ?, ?)",
-            [kind, episode, decision, json.dumps(data), self._now()],
+        numbers = self._numbers()
+        numbers.event += 1
+        self.storage.write(
+            "INSERT INTO events (seq, kind, episode, decision, data, at) VALUES (?, ?, ?, ?, ?, ?)",
+            [numbers.event, kind, episode, decision, json.dumps(data), self._now()],
         )
 
     def _write(self, work: Callable[[], Any]) -> Any:
@@ -651,6 +727,7 @@ class Desk:
         """Run all waiting jobs in one transaction. A job checks everything before it writes."""
         with self._queue_lock:
             jobs, self._queue = self._queue, []
+        self._last_ones = None
         try:
             with self.storage.transaction():
                 for job in jobs:
@@ -685,6 +762,7 @@ class Desk:
                 else:
                     self._leader = None
                     self._refresh()
+                self.storage.tidy()
             except Exception as error:
                 if self._stop:
                     return
@@ -706,45 +784,95 @@ class Desk:
             n_done = self._leader.follow(most)
             if n_done:
                 self.fault = None
-            now = time.monotonic()
-            if self._where == "here":
-                self._reader = self._leader.agent, self._leader.seq
-            elif self._leader.seq > self._reader[1] and now - self._published > self._cost:
-                agent = self._leader.copy_agent()
-                if self.mode in (PAUSED, FROZEN):
-                    self._warm(agent)
-                self._reader, self._published = (agent, self._leader.seq), time.monotonic()
+            now, is_new = time.monotonic(), self._leader.seq > self._reader.seq
+            if is_new and (self._where == "here" or now - self._published > self._cost):
+                self._publish(self._leader)
+                self._published = time.monotonic()
                 self._cost = _SHARE * (self._published - now)
             if self._leader.seq > self._stored_seq and now - self._stored > _EVERY:
                 self.snapshot()
             return n_done == most
 
+    def _publish(self, learner: Learner) -> None:
+        """Let the agent of a learner decide from now on. Keep the plans of open episodes."""
+        plan, agent = _plan_of(learner.agent), learner.agent
+        if learner is self._leader:
+            if plan not in ("", self._reader.plan):
+                self.snapshot()  # an episode may begin with this plan, and the process may die
+            if self._where != "here":
+                agent = learner.copy_agent()
+        if self._where != "here" and self.mode in (PAUSED, FROZEN):
+            self._warm(agent)
+        used = {*learner.plans, self._reader.plan}
+        plans = {name: one for name, one in self._plans.items() if name in used}
+        if plan and (agent is not learner.agent or learner is not self._leader):
+            plans[plan] = agent
+        elif plan and plan not in plans:
+            plans[plan] = learner.copy_agent()  # the agent itself will make the next plan
+        self._plans, self._reader = plans, _Reader(agent, learner.seq, plan)
+
     def _refresh(self) -> None:
         """Act with the newest snapshot of the one that learns."""
         rows = self.storage.read("SELECT MAX(seq) FROM snapshots")
-        if rows[0][0] > self._reader[1]:
-            found = Learner.at(self.storage, LATEST, self._kind, self._apprentice)
-            if self.mode in (PAUSED, FROZEN):
-                self._warm(found.agent)
-            self._reader = found.agent, found.seq
+        if rows[0][0] > self._reader.seq:
+            self._publish(Learner.at(self.storage, LATEST, self._kind, self._apprentice))
+
+    def _load_plan(self, plan: str) -> None:
+        """Read the agent that has the plan of open episodes; the newest one if it is gone."""
+        rows = self.storage.read("SELECT seq FROM plans WHERE name = ?", [plan])
+        agent = self._reader.agent
+        if rows:
+            found = Learner.at(self.storage, rows[0][0], self._kind, self._apprentice)
+            agent = found.agent if _plan_of(found.agent) == plan else agent
+        self._plans = {**self._plans, plan: agent}
 
     def snapshot(self) -> None:
-        """Store the agent as it is now, if this desk learns. Restarts replay the log from there."""
+        """Store the agent as it is now, if this desk learns. Restarts replay the log from there.
+
+        It is written in pieces, between which others write, so that no `ask` waits long.
+        """
         with self._learn_lock:
             if self._leader is None or self._leader.seq == self._stored_seq:
                 return
-            began, seq = time.monotonic(), self._leader.seq
+            began, seq, (run, write) = time.monotonic(), self._leader.seq, self._statements
             content, opened = self._leader.content()
+            plan, used = _plan_of(self._leader.agent), self._leader.plans
+            pieces = range(0, len(content), _PIECE)
 
-            def work() -> None:
-                run = self.storage.run
-                run("DELETE FROM snapshots WHERE seq > 0 AND seq < ?", [self._stored_seq])
-                run(
-                    "INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (seq) DO NOTHING",
-                    [seq, content, opened, self._now()],
+            def add(k: int) -> None:
+                write(
+                    "INSERT INTO pieces VALUES (?, ?, ?) ON CONFLICT (seq, k) DO NOTHING",
+                    [seq, k, content[pieces[k] : pieces[k] + _PIECE]],
                 )
 
-            self._write(work)
+            def finish() -> None:
+                now = self._now()
+                write(
+                    "INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (seq) DO NOTHING",
+                    [seq, b"", opened, now],
+                )
+                if plan:
+                    write(
+                        "INSERT INTO plans VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
+                        "seq = excluded.seq, at = excluded.at", [plan, seq, now],
+                    )  # fmt: skip
+                for (name,) in run("SELECT name FROM plans WHERE at < ?", [now - _REPLACED]):
+                    if name not in used:
+                        write("DELETE FROM plans WHERE name = ?", [name])
+                write(
+                    "DELETE FROM snapshots WHERE seq > 0 AND seq < ? AND seq NOT IN "
+                    "(SELECT seq FROM plans)", [self._stored_seq],
+                )  # fmt: skip
+
+            for k in range(len(pieces)):
+                self._write(partial(add, k))
+            self._write(finish)
+            old = (
+                "SELECT seq, k FROM pieces WHERE seq < ? AND seq NOT IN (SELECT seq FROM snapshots)"
+            )
+            for piece in self.storage.read(old, [seq]):  # of snapshots that are gone
+                drop = "DELETE FROM pieces WHERE seq = ? AND k = ?"
+                self._write(partial(write, drop, piece))
             self._stored_seq, took = seq, time.monotonic() - began
             self._stored = began + max(0.0, _SHARE * took - _EVERY)
 
@@ -788,27 +916,27 @@ class Desk:
             elif default is not None and following:
                 after = json.loads(following[0].observation)
                 kind, told = "tell", {"reward": default, "next": after, "terminated": False}
-            run("UPDATE decisions SET state = ? WHERE id = ?", [EXPIRED, id])
+            self.storage.write("UPDATE decisions SET state = ? WHERE id = ?", [EXPIRED, id])
             self._log(kind, row.episode, id, told)
 
     def _close_episodes(self, numbers: list[int]) -> None:
-        run, expire = self.storage.run, "UPDATE decisions SET state = ? WHERE episode = ?"
+        expire = "UPDATE decisions SET state = ? WHERE episode = ? AND state = ?"
         for number in numbers:
-            run("UPDATE episodes SET is_over = 1 WHERE number = ?", [number])
-            run(f"{expire} AND state = ?", [EXPIRED, number, OPEN])
+            self.storage.write("UPDATE episodes SET is_over = 1 WHERE number = ?", [number])
+            self.storage.write(expire, [EXPIRED, number, OPEN])
             self._log("close", number, None, {})
 
     def wait(self, timeout: float = 60.0) -> bool:
         """Wait until everything told so far is learned and published. Return whether it is."""
         last, end = self._last_seq(), time.monotonic() + timeout
-        while self._reader[1] < last and time.monotonic() < end:
+        while self._reader.seq < last and time.monotonic() < end:
             if self._where == "here":
                 self._learn()
             else:
                 self._cost = 0.0
                 self._wake.set()
                 time.sleep(0.002)
-        return self._reader[1] >= last
+        return self._reader.seq >= last
 
     def _last_seq(self) -> int:
         return int(self.storage.read("SELECT COALESCE(MAX(seq), 0) FROM events")[0][0])
@@ -818,12 +946,12 @@ class Desk:
     @property
     def agent(self) -> Agent:
         """The agent that decides. Read it; `tell` is how it learns."""
-        return self._reader[0]
+        return self._reader.agent
 
     @property
     def version(self) -> int:
         """Number of the last event that the deciding agent has learned."""
-        return self._reader[1]
+        return self._reader.seq
 
     def status(self) -> Status:
         """Return what happens at the desk; `print` shows it readably.
@@ -856,7 +984,7 @@ class Desk:
 
     def why(self, id: int) -> dict[str, Any]:
         """Return what was decided, from what, by whom, with which random number, and what came."""
-        row = self._row(id)
+        row = self._row(id, self.storage.read)
         name, seed, drawn = self.storage.read(
             "SELECT name, seed, drawn FROM episodes WHERE number = ?", [row.episode]
         )[0]
@@ -886,7 +1014,7 @@ class Desk:
             "ORDER BY d.episode, d.step"
         )
         told = [json.loads(row[4]) for row in rows]
-        axes = self._reader[0].axes
+        axes = self._reader.agent.axes
 
         def numbers(found: list[Any], n: int) -> Any:
             return np.array(found, np.float64).reshape(len(rows), n)
@@ -927,7 +1055,7 @@ class Desk:
         return Verified(n_events, len(now[0]))
 
     def __repr__(self) -> str:
-        kind = type(self._reader[0]).__name__
+        kind = type(self._reader.agent).__name__
         return f"Desk({self.storage.name}, {kind}, version {self.version}, {self.mode})"
 
     # --- the end ----------------------------------------------------------------------------------
@@ -950,12 +1078,13 @@ class Desk:
         self.close()
 
 
-def _get(run: Callable[..., Any], name: str) -> str:
-    return str(run("SELECT value FROM meta WHERE name = ?", [name])[0][0])
+def _plan_of(agent: Agent) -> str:
+    """Return the name of the plan by which an episode of the agent would be played now."""
+    return episodes.plan_name(agent.draw_play(Play(0)))
 
 
-def _set(run: Callable[..., Any], name: str, value: str) -> None:
-    run(
+def _set(write: Callable[..., Any], name: str, value: str) -> None:
+    write(
         "INSERT INTO meta (name, value) VALUES (?, ?) "
         "ON CONFLICT (name) DO UPDATE SET value = excluded.value", [name, value],
     )  # fmt: skip

@@ -7,6 +7,8 @@ written in one transaction at a time, so the order of `seq` is the order of comm
     decisions  id, key, episode, step, observation, action, bounds, explored, by, version, at, state
     events     seq, kind, episode, decision, data, at
     snapshots  seq, content, open, at: the agent after the events up to seq, and its open episodes
+    pieces     seq, k, content: of a snapshot whose own content is empty
+    plans      name, seq, at: the snapshot that has the plan by which open episodes are played
     meta       name, value
 
 Kinds of events: begin (an episode); tell (a reward, to be learned); part (of a reward that is
@@ -19,6 +21,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -46,8 +49,14 @@ SCHEMA = (
     "CREATE INDEX IF NOT EXISTS events_decision ON events (decision)",
     "CREATE TABLE IF NOT EXISTS snapshots (seq BIGINT PRIMARY KEY, content {blob} NOT NULL, "
     "open TEXT NOT NULL, at DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS pieces (seq BIGINT, k INTEGER, content {blob} NOT NULL, "
+    "PRIMARY KEY (seq, k))",
+    "CREATE TABLE IF NOT EXISTS plans (name TEXT PRIMARY KEY, seq BIGINT NOT NULL, "
+    "at DOUBLE PRECISION NOT NULL)",
 )  # fmt: skip
 Row = tuple[Any, ...]
+_TIDY = 1.0  # seconds between two copies of SQLite's write-ahead log into its file
+_MOST_PAGES = 16_384  # of the write-ahead log, after which a commit copies it
 
 
 def open_storage(place: str | os.PathLike[str], durability: str, exists: bool) -> Storage:
@@ -96,6 +105,10 @@ class Storage(ABC):
         """Run a statement inside of `transaction`. Return its rows."""
         return self._rows(self._writer, statement, values)
 
+    def write(self, statement: str, values: Sequence[Any] = ()) -> None:
+        """Run a statement without a result inside of `transaction`. It may be sent later."""
+        self._writer.execute(statement, values)
+
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query, from any thread. It waits for no writer."""
         known = getattr(self._local, "connection", None)
@@ -106,6 +119,10 @@ class Storage(ABC):
     def _rows(self, connection: Any, statement: str, values: Sequence[Any]) -> list[Row]:
         found: list[Row] = connection.execute(statement, values).fetchall()
         return found
+
+    def tidy(self) -> None:
+        """Do what commits would otherwise have to do, from a thread that nobody waits for."""
+        return
 
     @abstractmethod
     def lead(self) -> bool:
@@ -131,6 +148,7 @@ class SQLite(Storage):
     def __init__(self, path: str, durability: str) -> None:
         self._sync = "FULL" if durability == "power" else "NORMAL"
         self._leader: sqlite3.Connection | None = None
+        self._tidied = time.monotonic()
         try:
             super().__init__(path)
             self._writer.execute("PRAGMA journal_mode=WAL")
@@ -144,6 +162,7 @@ class SQLite(Storage):
             self.name, timeout=60.0, isolation_level=None, check_same_thread=False
         )
         found.execute(f"PRAGMA synchronous={self._sync}")
+        found.execute(f"PRAGMA wal_autocheckpoint={_MOST_PAGES}")
         self._all.append(found)
         return found
 
@@ -157,6 +176,12 @@ class SQLite(Storage):
             if self._writer.in_transaction:  # not if the disk is full: SQLite has rolled back
                 self._writer.execute("ROLLBACK")
             raise
+
+    def tidy(self) -> None:
+        # Copies the write-ahead log into the file. Otherwise, commits do, and take longer.
+        if time.monotonic() - self._tidied > _TIDY:
+            self.read("PRAGMA wal_checkpoint(PASSIVE)")
+            self._tidied = time.monotonic()
 
     def lead(self) -> bool:
         # A transaction that stays open, in a file beside. The system ends it with its process.
@@ -199,6 +224,7 @@ class Postgres(Storage):
         self._commit = "on" if durability == "power" else "off"
         self._beside: Any = None  # the connection that has the lock, or tries to get it
         self._leads = False
+        self._queued: list[tuple[str, Sequence[Any]]] = []  # statements that are not sent yet
         scheme, _, rest = url.partition("://")
         name = f"{scheme}://{rest.rpartition('@')[2]}"  # without a password
         try:
@@ -218,14 +244,32 @@ class Postgres(Storage):
     def transaction(self) -> Iterator[None]:
         if self._writer.closed:  # the server was restarted
             self._writer = self._connect()
-        with self._writer.transaction():
-            self._writer.execute("SELECT pg_advisory_xact_lock(%s)", [self.WRITER])
+        self._queued = [("BEGIN", ()), ("SELECT pg_advisory_xact_lock(?)", [self.WRITER])]
+        try:
             yield
+            self.run("COMMIT")
+        except BaseException:
+            if not self._writer.closed:
+                self._writer.execute("ROLLBACK")
+            raise
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        # All statements since the last one with a result take one way to the server and back.
+        queued, self._queued = [*self._queued, (statement, values)], []
+        cursor = self._driver.ClientCursor(self._writer)
+        cursor.execute(
+            ";".join(one for one, _ in queued).replace("?", "%s"),
+            [value for _, own in queued for value in own],
+        )
+        while cursor.nextset():
+            pass
+        return _fetched(cursor)
+
+    def write(self, statement: str, values: Sequence[Any] = ()) -> None:
+        self._queued.append((statement, values))
 
     def _rows(self, connection: Any, statement: str, values: Sequence[Any]) -> list[Row]:
-        cursor = connection.execute(statement.replace("?", "%s"), values)
-        found: list[Row] = [] if cursor.description is None else cursor.fetchall()
-        return found
+        return _fetched(connection.execute(statement.replace("?", "%s"), values))
 
     def lead(self) -> bool:
         try:
@@ -241,3 +285,8 @@ class Postgres(Storage):
         if self._beside is not None:
             self._beside.close()
         self._beside, self._leads = None, False
+
+
+def _fetched(cursor: Any) -> list[Row]:
+    found: list[Row] = [] if cursor.description is None else cursor.fetchall()
+    return found
