@@ -291,6 +291,19 @@ def test_a_vector_environment_makes_the_updates_that_can_be_made_by_hand(name, m
     assert knowledge(vector) == knowledge(hand)
 
 
+def test_an_episode_of_a_vector_environment_is_learned_when_it_ends(monkeypatch):
+    agent, steps = zooming.AdaptiveQ(oil(), seed=0), []
+    update = agent.update
+
+    def note(step, *transition, **masks):
+        steps.append(step)
+        update(step, *transition, **masks)
+
+    monkeypatch.setattr(agent, "update", note)
+    agent.learn(6, env=gym.make_vec("zooming/Oil-v0", num_envs=3, vectorization_mode="sync"))
+    assert steps == [0, 1, 2, 3, 4] * 6  # what a step learns is known to the next episode
+
+
 @pytest.mark.parametrize("name", ["AdaptiveQ", "Portfolio"])
 @pytest.mark.process
 def test_synchronous_and_asynchronous_environments_give_the_same_run(name):
