@@ -1,7 +1,7 @@
 """Kill processes of a desk at random moments, and look for answers that were lost.
 
-`python tests/kills.py 200` does it 200 times with SQLite, `python tests/kills.py 200 URL` in the
-database of a URL, and `python tests/kills.py 200 server` in a PostgreSQL server that it starts.
+`python tests/kills.py 200` does it 200 times with SQLite, and `python tests/servers.py
+tests/kills.py 200` with PostgreSQL.
 """
 
 import json
@@ -18,7 +18,6 @@ import gymnasium as gym
 import numpy as np
 
 import zooming
-from servers import Server
 
 zooming.AdaptiveQ(gym.make("zooming/Oil-v0")).learn(1)  # so that forks have the compiled code
 
@@ -147,17 +146,9 @@ def find_lost(desk, answers):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which kills the workers
-    where, server = [*sys.argv[2:], tempfile.mkdtemp() + "/shop.db"][0], None
-    if where == "server":
-        server = Server()
-        server.start()
-        where = server.url("kills")
+    where = sys.argv[2] if len(sys.argv) > 2 else tempfile.mkdtemp() + "/shop.db"
     began = time.time()
-    try:
-        lost, n_answers, n_events = attack(where, int(sys.argv[1]), askers=8, learners=2, seed=0)
-    finally:
-        if server is not None:
-            server.remove()
+    lost, n_answers, n_events = attack(where, int(sys.argv[1]), askers=8, learners=2, seed=0)
     print(
         f"{sys.argv[1]} kills, {n_answers:,} answers, {len(lost)} lost, {n_events:,} events "
         f"replayed to the same bytes, {time.time() - began:.0f} s"
