@@ -19,7 +19,7 @@ import numpy as np
 
 import zooming
 
-ASKS = 2000
+ASKS = 2000  # of one thread
 PROBLEMS = ("Pricing", "Inventory", "Newsvendor", "Queue", "Bidding", "Storage")
 
 

@@ -186,7 +186,15 @@ def test_bad_input_gets_a_sentence_and_changes_nothing(desk):
         (lambda: desk.tell(e.id, 0.5, [9.0]), "Transition", r"next state\[0\] = 9"),
         (lambda: desk.tell(e.id, 0.5, [0.4], action=[3.0]), "Transition", r"action\[0\] = 3"),
         (lambda: desk.ask([9.0], episode="b"), "Transition", r"state\[0\] = 9"),
+        (lambda: desk.tell(10**30, 0.5, [0.4]), "Configuration", "ids come from ask"),
         (lambda: desk.ask([0.3], episode=""), "Configuration", "give a name"),
+        (
+            lambda: desk.ask([0.3], episode="a\0b"),
+            "Configuration",
+            r"episode='a\\x00b': give a name",
+        ),
+        (lambda: desk.ask([0.3], "b", id="\ud800"), "Configuration", r"id='\\ud800': give a name"),
+        (lambda: desk.ask([0.3], "b", id=7), "Configuration", "id=7: give a name"),
         (lambda: desk.ask([0.3], "b", bounds={"price": (0, 1)}), "Configuration", "bounds has"),
         (lambda: desk.ask([0.3], "b", bounds={"action[0]": (2, 3)}), "Configuration", "no action"),
         (lambda: desk.why(77), "Configuration", "has the id 77; ids come from"),
@@ -432,6 +440,46 @@ def test_threads_ask_and_tell_while_one_learns_behind(place):
     ids = [d.id for shop in shops for d in shop.made]
     assert len(set(ids)) == len(ids)
     desk.verify()
+    desk.close()
+
+
+def test_jobs_of_one_transaction_see_what_earlier_ones_wrote(desk):
+    first = desk.ask([0.3], episode="a")
+    answers = {}
+
+    def call(name, work):
+        answers[name] = work()
+
+    works = {
+        "one": lambda: desk.ask([0.5], episode="b"), "two": lambda: desk.ask([0.5], episode="b"),
+        "tell": lambda: desk.tell(first.id, 0.5, [0.3]),
+        "next": lambda: desk.ask([0.3], episode="a"),
+        "same": lambda: desk.tell(first.id, 0.5, [0.3]),
+    }  # fmt: skip
+    threads = [threading.Thread(target=call, args=pair) for pair in works.items()]
+    with desk._write_lock:  # so that all of them wait
+        for n, thread in enumerate(threads):
+            thread.start()
+            while len(desk._queue) < n + 1:
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    assert answers["one"] == answers["two"]
+    assert (answers["tell"], answers["same"]) == ("tell", "same")
+    assert answers["next"].step == 1
+
+
+def test_a_transaction_takes_two_ways_to_the_server(server, monkeypatch):
+    pytest.importorskip("psycopg")
+    desk, ways = desk_at(server.url("ways"), learner="elsewhere"), []
+    sent = desk.storage.run_all
+    monkeypatch.setattr(desk.storage, "run_all", lambda queries: ways.append(1) or sent(queries))
+    for step in range(5):
+        ways.clear()
+        d = desk.ask([0.1 * step], episode="a")
+        assert len(ways) == 2
+        desk.tell(d.id, 0.5, [0.1 * step + 0.1])
+        assert len(ways) == 4
     desk.close()
 
 

@@ -25,7 +25,7 @@ from zooming.agents.training.replay import Transitions
 from zooming.agents.warm_start import Guide
 from zooming.desk import page
 from zooming.desk.learner import LATEST, Learner
-from zooming.desk.storage import CANCELLED, EXPIRED, FORMAT, OPEN, TOLD, open_storage
+from zooming.desk.storage import CANCELLED, EXPIRED, FORMAT, OPEN, TOLD, Query, open_storage
 from zooming.errors import CheckpointError, ConfigurationError, TransitionError, ZoomingError
 from zooming.logs.record import make_log
 from zooming.validation import check_choice, check_float, known_options, short_repr
@@ -38,6 +38,7 @@ _BATCH = 200  # events that are learned before they are published
 _EVERY = 5.0  # least seconds between snapshots in the database
 _SHARE = 20.0  # a snapshot or a publication takes at most 1 / _SHARE of the time
 _PIECE = 65_536  # bytes of a snapshot that are written in one transaction
+_ANY = object()  # stands for the names of all episodes
 _REPLACED = 60.0  # seconds for which a plan that was replaced is kept for episodes that begin
 
 
@@ -111,6 +112,11 @@ _EPISODE = (
     "FROM episodes p JOIN decisions d ON d.id = (SELECT MAX(id) FROM decisions "
     "WHERE episode = p.number) WHERE p.number = (SELECT MAX(number) FROM episodes WHERE name = ?)"
 )
+# A decision, and the name of its episode.
+_DECISION = (
+    f"SELECT {', '.join(f'd.{name}' for name in _Row.__annotations__)}, p.name FROM decisions d "
+    "JOIN episodes p ON p.number = d.episode WHERE d.id = ?"
+)
 _NUMBERS = (
     "SELECT (SELECT COALESCE(MAX(id), 0) FROM decisions), "
     "(SELECT COALESCE(MAX(number), -1) FROM episodes), "
@@ -150,9 +156,15 @@ class Verified:
 
 @dataclass
 class _Job:
-    """Work inside of a transaction, which a thread waits for."""
+    """Work inside of a transaction, which a thread waits for.
 
-    work: Callable[[], Any]
+    With a `query`, `work` gets its rows. `topic` of the rows is the name of the episode that the
+    work is about: the rows are read again if an earlier job of the transaction had the same one.
+    """
+
+    work: Callable[..., Any]
+    query: Query | None = None
+    topic: Callable[[list[Any]], Any] = bool
     result: Any = None
     error: BaseException | None = None
     is_done: bool = False
@@ -318,7 +330,7 @@ class Desk:
         self._fallback = None if fallback is None else rules.as_function(fallback, "fallback")
         self._apprentice = apprentice
         self._queue: list[_Job] = []
-        self._last_ones: _Numbers | None = None
+        self._numbers = _Numbers(0, 0, 0, "")
         self._queue_lock, self._write_lock = threading.Lock(), threading.Lock()
         self._learn_lock, self._wake, self._stop = threading.RLock(), threading.Event(), False
         self._began = time.time() - time.monotonic()
@@ -383,16 +395,22 @@ class Desk:
         """
         agent = self._reader.agent
         agent.checked_state(0, observation)
-        if not isinstance(episode, str) or not episode:
-            raise ConfigurationError(f"episode={episode!r}: give a name, such as 'store-17'")
+        _check_name("episode", episode)
+        if id is not None:
+            _check_name("id", id)
         text = json.dumps(agent.axes.states.flat(observation, "observation").tolist())
         limits = _limits(agent, info, bounds)
+
+        def work(known: list[Any]) -> Decision:
+            return self._decide(known, text, episode, step, id, limits)
+
         made: Decision
+        asked: Any = work, (_EPISODE, [episode]), lambda known: episode
         try:
-            made = self._write(lambda: self._decide(text, episode, step, id, limits))
+            made = self._write(*asked)
         except _PlanMissing as missing:  # another process began the episode
             self._load_plan(str(missing))
-            made = self._write(lambda: self._decide(text, episode, step, id, limits))
+            made = self._write(*asked)
         return made
 
     def _rows(self, where: str, *values: Any) -> list[_Row]:
@@ -401,12 +419,13 @@ class Desk:
         return [_Row(*row) for row in rows]
 
     def _decide(
-        self, text: str, name: str, step: int | None, key: str | None, limits: str | None
-    ) -> Decision:
-        run, write, (agent, version, _), at = *self._statements, self._reader, 0
+        self, known: list[Any], text: str, name: str, step: int | None, key: str | None,
+        limits: str | None,
+    ) -> Decision:  # fmt: skip
+        """Return a decision. `known` has the last episode of the name, see `_EPISODE`."""
+        write, (agent, version, _), at = self.storage.write, self._reader, 0
         if key is not None and (rows := self._rows("key = ?", key)):
             return self._repeat(rows[0], text, name, f"id {key!r}")
-        known = run(_EPISODE, [name])
         begins = not known or bool(known[0][2])
         if not begins:
             seed, drawn, _, *values = known[0]
@@ -428,7 +447,7 @@ class Desk:
             raise ConfigurationError(
                 f"step={step}: the next decision of the episode {name!r} is for step {at}"
             )
-        now, last_ones = self._now(), self._numbers()
+        now, last_ones = self._now(), self._numbers
         if begins:
             number = last_ones.episode + 1
             play = self._draw(agent, number, last_ones.mode)
@@ -533,8 +552,16 @@ class Desk:
             "tell" if it will be learned; "part" if it is to be summed; "late", "extra" (a second
             one, with several="first") or "frozen" if it is logged only; "same" if it was told.
         """
-        given = reward, next_observation, terminated, action, next_info
-        kind: str = self._write(lambda: self._tell(id, *given))
+        number, given = self._checked_id(id), (reward, next_observation, terminated, action)
+
+        def work(rows: list[Any]) -> str:
+            if not rows:
+                raise self._unknown(id)
+            return self._tell(_Row(*rows[0][:-1]), *given, next_info)
+
+        kind: str = self._write(
+            work, (_DECISION, [number]), lambda rows: rows[0][-1] if rows else None
+        )
         if kind == "tell":
             self._wake.set()
             if self._where == "here":
@@ -543,15 +570,21 @@ class Desk:
 
     def _row(self, id: Any, read: Callable[..., Any]) -> _Row:
         """Return a decision."""
-        rows = []
-        if isinstance(id, (int, np.integer)):
-            found = f"SELECT {_COLUMNS} FROM decisions WHERE id = ?"
-            rows = read(found, [int(id)])
+        found = f"SELECT {_COLUMNS} FROM decisions WHERE id = ?"
+        rows = read(found, [self._checked_id(id)])
         if not rows:
-            raise ConfigurationError(
-                f"no decision of {self.storage.name} has the id {short_repr(id)}; ids come from ask"
-            )
+            raise self._unknown(id)
         return _Row(*rows[0])
+
+    def _checked_id(self, id: Any) -> int:
+        if not isinstance(id, (int, np.integer)) or not 0 <= id < LATEST:
+            raise self._unknown(id)
+        return int(id)
+
+    def _unknown(self, id: Any) -> ConfigurationError:
+        return ConfigurationError(
+            f"no decision of {self.storage.name} has the id {short_repr(id)}; ids come from ask"
+        )
 
     def _told(
         self, row: _Row, reward: float, next_observation: Any, terminated: bool, action: Any,
@@ -581,13 +614,12 @@ class Desk:
             "next_info": None if next_info is None else _as_json(next_info),
         }  # fmt: skip
 
-    def _tell(self, id: int, *given: Any) -> str:
+    def _tell(self, row: _Row, *given: Any) -> str:
         run, write = self._statements
-        row = self._row(id, run)
         told, several = self._told(row, *given), self.settings["several"]
         state, number = row.state, row.episode
         if state == CANCELLED:
-            raise ConfigurationError(f"decision {id} was cancelled, so it has no reward")
+            raise ConfigurationError(f"decision {row.id} was cancelled, so it has no reward")
         before = [] if state == OPEN else run(
             "SELECT kind, data FROM events WHERE decision = ? AND kind IN ('tell', 'frozen', "
             "'late', 'extra') ORDER BY seq", [row.id],
@@ -602,12 +634,12 @@ class Desk:
             kind = "extra"
         elif state == TOLD:
             raise ConfigurationError(
-                f"decision {id} was told the reward {json.loads(before[0][1])['reward']} and is "
-                f"now told {told['reward']}, or another outcome; several='first' or 'sum' of the "
-                "desk allows a second one"
+                f"decision {row.id} was told the reward {json.loads(before[0][1])['reward']} and "
+                f"is now told {told['reward']}, or another outcome; several='first' or 'sum' of "
+                "the desk allows a second one"
             )
         else:
-            kind = "frozen" if self._numbers().mode == FROZEN else "tell"
+            kind = "frozen" if self._numbers.mode == FROZEN else "tell"
         self._log(kind, number, row.id, told)
         if kind in ("tell", "frozen"):
             write("UPDATE decisions SET state = ? WHERE id = ?", [TOLD, row.id])
@@ -671,7 +703,7 @@ class Desk:
 
     def _set_mode(self, mode: str) -> None:
         def work() -> None:
-            self._numbers().mode = mode
+            self._numbers.mode = mode
             _set(self.storage.write, "mode", mode)
             self._log("mode", None, None, {"mode": mode})
 
@@ -697,23 +729,17 @@ class Desk:
         """The functions that read and write inside of a transaction."""
         return self.storage.run, self.storage.write
 
-    def _numbers(self) -> _Numbers:
-        """Return the last numbers in use, read once in a transaction."""
-        if self._last_ones is None:
-            self._last_ones = _Numbers(*self.storage.run(_NUMBERS)[0])
-        return self._last_ones
-
     def _log(self, kind: str, episode: int | None, decision: int | None, data: Any) -> None:
-        numbers = self._numbers()
+        numbers = self._numbers
         numbers.event += 1
         self.storage.write(
             "INSERT INTO events (seq, kind, episode, decision, data, at) VALUES (?, ?, ?, ?, ?, ?)",
             [numbers.event, kind, episode, decision, json.dumps(data), self._now()],
         )
 
-    def _write(self, work: Callable[[], Any]) -> Any:
-        """Run `work` in a transaction, together with that of other threads that wait."""
-        job = _Job(work)
+    def _write(self, *job_of: Any) -> Any:
+        """Run a job in a transaction, together with those of other threads that wait."""
+        job = _Job(*job_of)
         with self._queue_lock:
             self._queue.append(job)
         with self._write_lock:
@@ -724,15 +750,21 @@ class Desk:
         return job.result
 
     def _commit(self) -> None:
-        """Run all waiting jobs in one transaction. A job checks everything before it writes."""
+        """Run all waiting jobs in one transaction. A job checks everything before it writes.
+
+        What the jobs read is read at once, and what they write is written at once, so that a
+        transaction takes two ways to a server and back.
+        """
         with self._queue_lock:
             jobs, self._queue = self._queue, []
-        self._last_ones = None
         try:
             with self.storage.transaction():
+                queries = [job.query for job in jobs if job.query is not None]
+                numbers, *found = self.storage.run_all([(_NUMBERS, ()), *queries])
+                self._numbers, changed = _Numbers(*numbers[0]), set[Any]()
                 for job in jobs:
                     try:
-                        job.result = job.work()
+                        job.result = self._done(job, found, changed)
                     except self.storage.errors:
                         raise
                     except Exception as error:
@@ -749,6 +781,17 @@ class Desk:
         finally:
             for job in jobs:
                 job.is_done = True
+
+    def _done(self, job: _Job, found: list[list[Any]], changed: set[Any]) -> Any:
+        """Do a job of a transaction. `found` has the rows of the queries of this and later ones."""
+        if job.query is None:
+            changed.add(_ANY)
+            return job.work()
+        rows = found.pop(0)
+        if changed & {_ANY, job.topic(rows)}:
+            rows = self.storage.run(*job.query)
+        changed.add(job.topic(rows))
+        return job.work(rows)
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -1076,6 +1119,19 @@ class Desk:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _check_name(name: str, given: Any) -> None:
+    """Raise ConfigurationError if a name is not one that both databases can store."""
+    if not isinstance(given, str) or not given or "\0" in given or not _is_unicode(given):
+        raise ConfigurationError(f"{name}={short_repr(given)}: give a name, such as 'store-17'")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        return bool(text.encode())
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
 
 
 def _plan_of(agent: Agent) -> str:

@@ -55,6 +55,7 @@ SCHEMA = (
     "at DOUBLE PRECISION NOT NULL)",
 )  # fmt: skip
 Row = tuple[Any, ...]
+Query = tuple[str, Sequence[Any]]  # a statement, and its values
 _TIDY = 1.0  # seconds between two copies of SQLite's write-ahead log into its file
 _MOST_PAGES = 16_384  # of the write-ahead log, after which a commit copies it
 
@@ -104,6 +105,10 @@ class Storage(ABC):
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         """Run a statement inside of `transaction`. Return its rows."""
         return self._rows(self._writer, statement, values)
+
+    def run_all(self, queries: Sequence[Query]) -> list[list[Row]]:
+        """Run several queries inside of `transaction`. Return the rows of each."""
+        return [self.run(*query) for query in queries]
 
     def write(self, statement: str, values: Sequence[Any] = ()) -> None:
         """Run a statement without a result inside of `transaction`. It may be sent later."""
@@ -224,7 +229,7 @@ class Postgres(Storage):
         self._commit = "on" if durability == "power" else "off"
         self._beside: Any = None  # the connection that has the lock, or tries to get it
         self._leads = False
-        self._queued: list[tuple[str, Sequence[Any]]] = []  # statements that are not sent yet
+        self._queued: list[Query] = []  # statements that are not sent yet
         scheme, _, rest = url.partition("://")
         name = f"{scheme}://{rest.rpartition('@')[2]}"  # without a password
         try:
@@ -254,16 +259,20 @@ class Postgres(Storage):
             raise
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
-        # All statements since the last one with a result take one way to the server and back.
-        queued, self._queued = [*self._queued, (statement, values)], []
+        return self.run_all([(statement, values)])[0]
+
+    def run_all(self, queries: Sequence[Query]) -> list[list[Row]]:
+        # These and all statements before them take one way to the server and back.
+        sent, self._queued = [*self._queued, *queries], []
         cursor = self._driver.ClientCursor(self._writer)
         cursor.execute(
-            ";".join(one for one, _ in queued).replace("?", "%s"),
-            [value for _, own in queued for value in own],
+            ";".join(statement for statement, _ in sent).replace("?", "%s"),
+            [value for _, values in sent for value in values],
         )
+        found = [_fetched(cursor)]
         while cursor.nextset():
-            pass
-        return _fetched(cursor)
+            found.append(_fetched(cursor))
+        return found[len(sent) - len(queries) :]
 
     def write(self, statement: str, values: Sequence[Any] = ()) -> None:
         self._queued.append((statement, values))
