@@ -139,7 +139,7 @@ def find_lost(desk, answers):
             if found[:2] != (step, json.dumps(action)):
                 yield line
             elif found[2] == "open" and last[episode] == id:
-                again = desk.ask(seen, episode=episode)
+                again = desk.ask(seen, episode=episode, step=step)  # a later one may be unlogged
                 if (again.id, again.action.tolist()) != (id, action):
                     yield line
 

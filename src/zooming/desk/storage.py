@@ -36,13 +36,13 @@ SCHEMA = (
     "CREATE TABLE IF NOT EXISTS episodes (number BIGINT PRIMARY KEY, name TEXT, "
     "seed TEXT NOT NULL, drawn TEXT NOT NULL, at DOUBLE PRECISION NOT NULL, "
     "is_over INTEGER NOT NULL DEFAULT 0)",
-    "CREATE INDEX IF NOT EXISTS episodes_name ON episodes (name)",
+    "CREATE INDEX IF NOT EXISTS episodes_named ON episodes (name, number)",
     "CREATE INDEX IF NOT EXISTS episodes_open ON episodes (at) WHERE is_over = 0",
     "CREATE TABLE IF NOT EXISTS decisions (id {serial}, key TEXT UNIQUE, episode BIGINT NOT NULL, "
     "step INTEGER NOT NULL, observation TEXT NOT NULL, action TEXT NOT NULL, bounds TEXT, "
     "explored INTEGER NOT NULL, decider TEXT NOT NULL, version BIGINT NOT NULL, "
     "at DOUBLE PRECISION NOT NULL, state TEXT NOT NULL)",
-    "CREATE INDEX IF NOT EXISTS decisions_episode ON decisions (episode, step)",
+    "CREATE INDEX IF NOT EXISTS decisions_of ON decisions (episode, id)",
     "CREATE INDEX IF NOT EXISTS decisions_open ON decisions (at) WHERE state = 'open'",
     "CREATE TABLE IF NOT EXISTS events (seq {serial}, kind TEXT NOT NULL, episode BIGINT, "
     "decision BIGINT, data TEXT NOT NULL, at DOUBLE PRECISION NOT NULL)",
@@ -230,6 +230,7 @@ class Postgres(Storage):
         self._beside: Any = None  # the connection that has the lock, or tries to get it
         self._leads = False
         self._queued: list[Query] = []  # statements that are not sent yet
+        self._prepared: dict[str, str] = {}  # calls by statement
         scheme, _, rest = url.partition("://")
         name = f"{scheme}://{rest.rpartition('@')[2]}"  # without a password
         try:
@@ -248,8 +249,8 @@ class Postgres(Storage):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         if self._writer.closed:  # the server was restarted
-            self._writer = self._connect()
-        self._queued = [("BEGIN", ()), ("SELECT pg_advisory_xact_lock(?)", [self.WRITER])]
+            self._writer, self._prepared = self._connect(), {}
+        self._queued = [("BEGIN", ()), (f"SELECT pg_advisory_xact_lock({self.WRITER})", ())]
         try:
             yield
             self.run("COMMIT")
@@ -264,15 +265,25 @@ class Postgres(Storage):
     def run_all(self, queries: Sequence[Query]) -> list[list[Row]]:
         # These and all statements before them take one way to the server and back.
         sent, self._queued = [*self._queued, *queries], []
+        calls = [self._call(statement, len(values)) for statement, values in sent]
         cursor = self._driver.ClientCursor(self._writer)
-        cursor.execute(
-            ";".join(statement for statement, _ in sent).replace("?", "%s"),
-            [value for _, values in sent for value in values],
-        )
+        cursor.execute(";".join(calls), [value for _, values in sent for value in values])
         found = [_fetched(cursor)]
         while cursor.nextset():
             found.append(_fetched(cursor))
         return found[len(sent) - len(queries) :]
+
+    def _call(self, statement: str, n_values: int) -> str:
+        """Return the call of a prepared statement: planning one takes longer than running it."""
+        if statement not in self._prepared:
+            call, n_known = statement, len(self._prepared)
+            if statement.startswith(("SELECT", "INSERT", "UPDATE", "DELETE")):
+                parts, call = statement.split("?"), f"EXECUTE desk_{n_known}"
+                text = "".join(f"{part}${k + 1}" for k, part in enumerate(parts[:-1])) + parts[-1]
+                self._writer.execute(f"PREPARE desk_{n_known} AS {text}")
+                call += f"({', '.join(['%s'] * n_values)})" * bool(n_values)
+            self._prepared[statement] = call
+        return self._prepared[statement]
 
     def write(self, statement: str, values: Sequence[Any] = ()) -> None:
         self._queued.append((statement, values))
