@@ -23,6 +23,7 @@ from zooming.agents.base import episodes
 from zooming.agents.base.episodes import Episode, episode_seed
 from zooming.app import cli
 from zooming.kernels import IS_JIT_DISABLED
+from zooming.lab.relatives.single_partition_q import SinglePartitionQ
 
 
 def oil():
@@ -366,6 +367,31 @@ def test_bounds_freezing_pausing_and_forgetting(desk):
     assert desk.forget("c") == 0
     with pytest.raises(zooming.ConfigurationError, match="has no episode 'c'"):
         desk.episode("c")
+
+
+def test_an_agent_that_plays_one_episode_at_a_time_is_refused(tmp_path):
+    with pytest.raises(zooming.ConfigurationError, match="SinglePartitionQ plays one episode at a"):
+        zooming.Desk(SinglePartitionQ(oil(), seed=0), tmp_path / "shop.db")
+
+
+def test_a_reward_that_the_agent_fails_to_learn_is_an_alarm_and_stays_in_the_log(
+    tmp_path, monkeypatch
+):
+    desk = desk_at(str(tmp_path / "shop.db"))
+    d = desk.ask([0.3], episode="a")
+
+    def fail(*arguments, **masks):
+        raise MemoryError("a fault of the agent's own")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(desk._leader.agent, "update", fail)
+        assert desk.tell(d.id, 0.5, [0.4]) == "tell"
+    (alarm,) = desk.status()["alarms"]
+    assert alarm == (
+        "the agent failed to learn from 1 rewards, lastly event 2: a fault of the agent's own"
+    )
+    assert desk.why(d.id)["told"][0]["reward"] == 0.5
+    desk.close()
 
 
 def test_a_rule_decides_if_the_agent_fails(tmp_path, monkeypatch):

@@ -285,6 +285,11 @@ class Desk:
 
     def _create(self, agent: Agent, settings: dict[str, Any]) -> None:
         """Write the first snapshot. If there is one, check that the agent is made like it."""
+        if not agent.interleaves:
+            raise ConfigurationError(
+                f"{type(agent).__name__} plays one episode at a time, and at a desk many are open; "
+                "use another agent, such as zooming.Auto"
+            )
         content, opened = Learner(self.storage, agent, 0, {}).content()
         header, _ = unpack_container(content, self.storage.name)
         parts = {name: header[name] for name in ("agent", "options", "spaces")}
@@ -990,6 +995,11 @@ class Desk:
     def agent(self) -> Agent:
         """The agent that decides. Read it; `tell` is how it learns."""
         return self._reader.agent
+
+    @property
+    def failures(self) -> list[str]:
+        """What the agent failed to learn since this desk was opened, in words."""
+        return [] if self._leader is None else self._leader.failures
 
     @property
     def version(self) -> int:

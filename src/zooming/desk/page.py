@@ -79,6 +79,9 @@ def status(desk: Desk) -> Status:
 def alarms(desk: Desk, values: Any, kinds: dict[str, int], last: int) -> list[str]:
     """Return one sentence per sign that something is wrong."""
     found = [] if desk.fault is None else [desk.fault]
+    if desk.failures:
+        n, last_one = len(desk.failures), desk.failures[-1]
+        found.append(f"the agent failed to learn from {n:,} rewards, lastly {last_one}")
     n = max(FEW, len(values) // 5)
     if len(values) >= 3 * n:
         before, now = values[:-n], values[-n:]
