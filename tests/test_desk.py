@@ -469,6 +469,59 @@ def test_threads_ask_and_tell_while_one_learns_behind(place):
     desk.close()
 
 
+@pytest.mark.parametrize("work", ["prepare_play", "content"])
+def test_no_ask_waits_for_a_plan_or_a_snapshot(place, monkeypatch, work):
+    desk = desk_at(place, learner="behind")
+    desk.tell(desk.ask([0.3], episode="a").id, 0.5, [0.4])
+    assert desk.wait()
+    owner = desk._leader.agent if work == "prepare_play" else desk._leader
+    begun, go_on, usual = threading.Event(), threading.Event(), getattr(owner, work)
+
+    def slow():
+        begun.set()
+        assert go_on.wait(60)
+        return usual()
+
+    monkeypatch.setattr(owner, work, slow)
+    desk.ask([0.3], episode="b")  # a plan would be due now
+    storing = threading.Thread(target=desk.snapshot)
+    storing.start()
+    assert begun.wait(60)
+    d = desk.ask([0.4], episode="c")
+    assert desk.tell(d.id, 0.5, [0.4]) == "tell"
+    go_on.set()
+    storing.join()
+    assert desk.wait()
+    desk.verify()
+    desk.close()
+
+
+def test_a_snapshot_is_stored_in_pieces_between_which_others_write(place, monkeypatch):
+    agent = zooming.NetQ(oil(), spacing=0.01, seed=0)
+    desk = zooming.Desk(agent, place, learner="here", durability="process")
+    for state in (0.3, 0.4):  # the first one is stored at once
+        desk.tell(desk.ask([state], episode="a").id, 0.5, [0.4])
+    desk._stored = time.monotonic() + 60  # nothing is stored but by `snapshot`
+    commits, write, commit = [], desk.storage.write, desk._commit
+
+    def note(statement, values=()):
+        commits[-1] += sum(len(value) for value in values if isinstance(value, bytes))
+        write(statement, values)
+
+    monkeypatch.setattr(desk.storage, "write", note)
+    monkeypatch.setattr(desk, "_commit", lambda: commits.append(0) or commit())
+    desk.snapshot()
+    size = len(desk._leader.content()[0])
+    assert size > 3 * 65536
+    assert (max(commits), sum(commits)) == (65536, size)
+    monkeypatch.undo()
+    desk.tell(desk.ask([0.5], episode="a").id, 0.5, [0.4])
+    desk.verify()
+    kept = desk.storage.read("SELECT COUNT(DISTINCT seq) FROM pieces")[0][0]
+    assert kept == 2  # the last one, and the one before it
+    desk.close()
+
+
 def test_jobs_of_one_transaction_see_what_earlier_ones_wrote(desk):
     first = desk.ask([0.3], episode="a")
     answers = {}
