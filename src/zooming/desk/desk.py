@@ -450,7 +450,7 @@ class Desk:
                 )
         if step is not None and step != at:
             raise ConfigurationError(
-                f"step={step}: the next decision of the episode {name!r} is for step {at}"
+                f"step={step!r}: the next decision of the episode {name!r} is for step {at}"
             )
         now, last_ones = self._now(), self._numbers
         if begins:
@@ -582,7 +582,7 @@ class Desk:
         return _Row(*rows[0])
 
     def _checked_id(self, id: Any) -> int:
-        if not isinstance(id, (int, np.integer)) or not 0 <= id < LATEST:
+        if type(id) is bool or not isinstance(id, (int, np.integer)) or not 0 <= id < LATEST:
             raise self._unknown(id)
         return int(id)
 
@@ -598,6 +598,8 @@ class Desk:
         """Return the outcome of a decision as it is stored. Raise TransitionError if it is none."""
         agent = self._reader.agent
         states, actions = agent.axes.states, agent.axes.actions
+        if not isinstance(terminated, (bool, np.bool_)):
+            raise TransitionError(f"terminated={short_repr(terminated)}: give True or False")
         seen = following = json.loads(row.observation)
         if next_observation is not None:
             following = states.flat(next_observation, "next observation").tolist()
@@ -613,11 +615,19 @@ class Desk:
             row.step, states.shaped(np.array(seen)), actions.shaped(np.array(played)), reward,
             states.shaped(np.array(following)),
         )  # fmt: skip
-        return {
+        told = {
             "reward": float(reward), "next": following, "terminated": bool(terminated),
             "action": None if action is None else played,
             "next_info": None if next_info is None else _as_json(next_info),
         }  # fmt: skip
+        try:
+            json.dumps(told)
+        except (TypeError, ValueError) as error:
+            raise TransitionError(
+                f"{agent.env_name}, step {row.step}: next_info cannot be stored ({error}); give "
+                "numbers, text, and arrays, lists and dicts of them"
+            ) from error
+        return told
 
     def _tell(self, row: _Row, *given: Any) -> str:
         run, write = self._statements
@@ -1190,7 +1200,15 @@ def _limits(
             raise ConfigurationError("give bounds, or restrictions in info, not both")
         axes, n = agent.axes, agent.axes.n_state
         low, high = axes.low[n:].copy(), axes.high[n:].copy()
-        for name, (least, most) in bounds.items():
+        for name, ends in bounds.items():
+            try:
+                least, most = (float(end) for end in ends)
+            except (TypeError, ValueError):
+                least = most = math.nan
+            if not least <= most:
+                raise ConfigurationError(
+                    f"bounds of {short_repr(name)} are {short_repr(ends)}; give (low, high)"
+                )
             if name not in axes.names[n:]:
                 raise ConfigurationError(
                     f"bounds has {short_repr(name)}; the axes of the action are {axes.names[n:]}"
