@@ -14,7 +14,9 @@ The parts:
 from __future__ import annotations
 
 import argparse
+import json
 import math
+import os
 import resource
 import time
 from collections.abc import Callable
@@ -25,7 +27,7 @@ import gymnasium as gym
 import numpy as np
 
 import zooming
-from stores import Store
+from zooming.agents.files.container import write_atomically
 
 HORIZON = 5
 NEEDLE, TWIN = 50.0, 30.0  # sharpness of a needle, and of each of two peaks
@@ -38,6 +40,27 @@ LONG = (10_000, 100_000, 1_000_000, 2_000_000)
 WINDOW, RECOVERED = 100, 0.9  # episodes, and share of V* - random, by which a run has recovered
 ANY = (-1e9, 1e9)
 RESOLUTION = 200  # of V* where it has no closed form
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+class Store:
+    """Results by key in a file of JSON; what is there is not measured again."""
+
+    def __init__(self, path: Path) -> None:
+        os.makedirs(path.parent, exist_ok=True)
+        self.path = path
+        self.results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+
+    def get(self, key: str, measure: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the result of a key, measured and kept if it is not there."""
+        if key not in self.results:
+            began = time.process_time()
+            found = measure(*arguments)
+            self.results[key] = {**found, "seconds": time.process_time() - began}
+            write_atomically(self.path, json.dumps(self.results).encode())
+        return self.results[key]
 
 
 # --- problems -------------------------------------------------------------------------------------

@@ -1,7 +1,10 @@
-"""Measure a desk: latency and rate of ask, a large file, a restart, and regret side by side.
+"""Measure a desk: latency and rate of ask, snapshots, a large file, and regret side by side.
 
-python benchmarks/desk.py speed [postgresql://...]
-python benchmarks/desk.py regret
+python benchmarks/desk.py speed                           SQLite
+python tests/servers.py benchmarks/desk.py speed          PostgreSQL
+python benchmarks/desk.py snapshots                       asks while snapshots are stored
+python benchmarks/desk.py large                           a million decisions in the file
+python benchmarks/desk.py regret AdaptiveQ 20             16 episodes side by side, 20 seeds
 """
 
 import statistics
@@ -9,27 +12,28 @@ import sys
 import tempfile
 import threading
 import time
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 import zooming
 
-ASKS = 2000
+ASKS = 2000  # of one thread
 PROBLEMS = ("Pricing", "Inventory", "Newsvendor", "Queue", "Bidding", "Storage")
 
 
-def main(what: str, url: str | None = None) -> None:
+def main(what: str, *given: str) -> None:
     """Print a table."""
-    if what == "regret":
-        regret()
-    else:
-        speed(url)
+    {"speed": speed, "snapshots": snapshots, "large": large_file, "regret": regret}[what](*given)
 
 
-def speed(url: str | None) -> None:
+def speed(url: str | None = None) -> None:
     """Measure asks of one thread and of 16, with and without plans being made behind."""
-    print("| database | durability | agent | p50 ms | p99 ms | asks/s, 1 thread | 16 threads |")
+    print(
+        "| database | durability | agent | p50 ms | p99 ms | asks/s, 1 thread | 16 threads | "
+        "opened again, s |"
+    )
     for durability in ("power", "process"):
         for name in ("AdaptiveQ", "Auto"):
             place = url or tempfile.mkdtemp() + "/shop.db"
@@ -38,20 +42,57 @@ def speed(url: str | None) -> None:
             rate = rate_of(desk, 16)
             p50, p99 = np.quantile(alone, [0.5, 0.99]) * 1e3
             kind = "PostgreSQL" if url else "SQLite"
-            print(
-                f"| {kind} | {durability} | {name} | {p50:.2f} | {p99:.2f} | "
-                f"{len(alone) / sum(alone):,.0f} | {rate:,.0f} |",
-                flush=True,
-            )
             desk.wait(300)
             desk.close()
             began = time.perf_counter()
             zooming.Desk.open(place).close()
-            print(f"  opened again in {time.perf_counter() - began:.2f} s", flush=True)
+            print(
+                f"| {kind} | {durability} | {name} | {p50:.2f} | {p99:.2f} | "
+                f"{len(alone) / sum(alone):,.0f} | {rate:,.0f} | "
+                f"{time.perf_counter() - began:.2f} |",
+                flush=True,
+            )
             if url:
                 clear(url)
-    if not url:
-        large_file()
+
+
+def snapshots(url: str | None = None) -> None:
+    """Measure asks of one thread while another one stores an agent of megabytes again and again."""
+    print("| database | durability | snapshots stored | p50 ms | p99 ms | p99.9 ms | longest ms |")
+    for durability in ("power", "process"):
+        for stores in (False, True):
+            agent = zooming.NetQ(gym.make("zooming/Oil-v0", noise=0.05), seed=0, spacing=0.005)
+            place = url or tempfile.mkdtemp() + "/shop.db"
+            desk = zooming.Desk(agent, place, durability=durability)
+            took, n_stored = asked_while(desk, stores)
+            p50, p99, most = np.quantile(took, [0.5, 0.99, 0.999])
+            print(
+                f"| {'PostgreSQL' if url else 'SQLite'} | {durability} | {n_stored} | {p50:.2f} | "
+                f"{p99:.2f} | {most:.2f} | {took.max():.2f} |",
+                flush=True,
+            )
+            desk.close()
+            if url:
+                clear(url)
+
+
+def asked_while(desk: zooming.Desk, stores: bool) -> tuple[Any, int]:
+    """Return the milliseconds of asks, and how many snapshots were stored meanwhile."""
+    is_done, n_stored = threading.Event(), 0
+
+    def store() -> None:
+        nonlocal n_stored
+        while stores and not is_done.wait(0.05):
+            before = desk.storage.read("SELECT MAX(seq) FROM snapshots")
+            desk.snapshot()
+            n_stored += desk.storage.read("SELECT MAX(seq) FROM snapshots") != before
+
+    thread = threading.Thread(target=store)
+    thread.start()
+    took = ask_and_tell(desk, ASKS, "alone")
+    is_done.set()
+    thread.join()
+    return np.array(took) * 1e3, n_stored
 
 
 def make(place: str, name: str, durability: str, learner: str = "behind") -> zooming.Desk:
@@ -116,28 +157,35 @@ def clear(url: str) -> None:
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DROP TABLE meta, episodes, decisions, events, snapshots")
+        connection.execute("DROP TABLE meta, episodes, decisions, events, snapshots, pieces, plans")
 
 
-def regret(n: int = 400, seeds: int = 3, side_by_side: int = 16) -> None:
-    """Compare returns of 16 episodes side by side with those of one after the other."""
-    print("| problem | agent | one by one | 16 side by side | loss, in episodes |")
-    for kind in ("AdaptiveQ", "Auto"):
-        for problem in PROBLEMS:
-            name, rows = f"zooming/{problem}-v0", []
-            for seed in range(seeds):
-                agents = [getattr(zooming, kind)(gym.make(name), seed=seed) for _ in range(2)]
-                one = agents[0].learn(n, env=envs(name, 1)).returns
-                many = agents[1].learn(n, env=envs(name, side_by_side)).returns
-                rows.append((one.sum(), many.sum(), one[-n // 5 :].mean()))
-            lost = [(one - many) / abs(usual) for one, many, usual in rows]
-            spread = statistics.stdev(lost) / seeds**0.5
-            print(
-                f"| {problem} | {kind} | {np.mean([row[0] for row in rows]) / n:.4g} | "
-                f"{np.mean([row[1] for row in rows]) / n:.4g} | "
-                f"{statistics.mean(lost):.1f} ± {spread:.1f} |",
-                flush=True,
-            )
+def regret(kind: str, seeds: str, *problems: str) -> None:
+    """Compare returns of 16 episodes side by side with those of one after the other.
+
+    An episode is worth what it earns at the end of a run one by one, or what it earns there more
+    than random actions do, if that is more.
+    """
+    n, side_by_side = 400, 16
+    print("| problem | agent | one by one | 16 side by side | loss, in episodes | worst seed |")
+    for problem in problems or PROBLEMS:
+        name, rows = f"zooming/{problem}-v0", []
+        random = zooming.Random(gym.make(name), seed=0).learn(n).returns.mean()
+        for seed in range(int(seeds)):
+            agents = [getattr(zooming, kind)(gym.make(name), seed=seed) for _ in range(2)]
+            one = agents[0].learn(n, env=envs(name, 1)).returns
+            many = agents[1].learn(n, env=envs(name, side_by_side)).returns
+            rows.append((one.sum(), many.sum(), one[-n // 5 :].mean()))
+        usual = np.mean([row[2] for row in rows])
+        worth = max(abs(usual), usual - random)
+        lost = [(one - many) / worth for one, many, _ in rows]
+        spread = statistics.stdev(lost) / len(lost) ** 0.5
+        print(
+            f"| {problem} | {kind} | {np.mean([row[0] for row in rows]) / n:.4g} | "
+            f"{np.mean([row[1] for row in rows]) / n:.4g} | "
+            f"{statistics.mean(lost):.1f} ± {spread:.1f} | {max(lost):.1f} |",
+            flush=True,
+        )
 
 
 def envs(name: str, n: int) -> gym.vector.VectorEnv:

@@ -1,12 +1,14 @@
 """Kill processes of a desk at random moments, and look for answers that were lost.
 
-`python tests/kills.py 200` does it 200 times with SQLite; `python tests/kills.py 200 URL` in the
-database of a URL.
+`python tests/kills.py 200` does it 200 times with SQLite, and `python tests/servers.py
+tests/kills.py 200` with PostgreSQL.
 """
 
 import json
 import multiprocessing
 import os
+import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -16,6 +18,8 @@ import gymnasium as gym
 import numpy as np
 
 import zooming
+
+zooming.AdaptiveQ(gym.make("zooming/Oil-v0")).learn(1)  # so that forks have the compiled code
 
 
 class Shop:
@@ -55,7 +59,7 @@ class Shop:
 
 
 def work(place, path, seed, learner):
-    """Run a shop for ever, and write what was answered into a file."""
+    """Run a shop while the one that started it lives, and write what was answered into a file."""
     desk = zooming.Desk.open(place, learner=learner, durability="process")
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
@@ -64,13 +68,13 @@ def work(place, path, seed, learner):
 
     write("ready")
     shop = Shop(desk, seed, name=f"shop {seed}", write=write)
-    while True:
+    while multiprocessing.parent_process().is_alive():
         shop.run(10)
-        time.sleep(0.05)  # others need the processor, too
+        time.sleep(0.1)  # others need the processor, too
 
 
 def attack(place, kills, askers, learners, seed, agent=None):
-    """Kill a random process `kills` times. Return what was lost, and the events replayed."""
+    """Kill a random process `kills` times. Return what was lost, answers, and events replayed."""
     rng = np.random.default_rng(seed)
     env = gym.make("zooming/Oil-v0")
     zooming.Desk(agent or zooming.AdaptiveQ(env, seed=0), place, learner="elsewhere").close()
@@ -84,23 +88,17 @@ def attack(place, kills, askers, learners, seed, agent=None):
         arguments = place, str(folder / f"{count}.log"), 1000 + count, learner
         process = context.Process(target=work, args=arguments, daemon=True)
         process.start()
-        running.append((process, learner, count))
+        running.append((process, learner, folder / f"{count}.log"))
 
-    def is_ready(number):
-        path = folder / f"{number}.log"
-        return path.exists() and path.stat().st_size > 0
-
-    for _ in range(askers):
-        start("elsewhere")
-    for _ in range(learners):
-        start("behind")
+    for learner in ["elsewhere"] * askers + ["behind"] * learners:
+        start(learner)
     try:
         for _ in range(kills):
-            k = int(rng.integers(len(running)))
-            process, learner, number = running.pop(k)
-            while not is_ready(number) and process.is_alive():
+            # Processes that still start are killed, too; but half of them must be at work.
+            while sum(path.exists() for *_, path in running) < len(running) / 2:
                 time.sleep(0.01)
             time.sleep(float(rng.uniform(0.0, 0.5)))
+            process, learner, _ = running.pop(int(rng.integers(len(running))))
             assert process.is_alive(), "a worker ended by itself"
             process.kill()  # SIGKILL
             process.join()
@@ -109,36 +107,50 @@ def attack(place, kills, askers, learners, seed, agent=None):
         for process, _, _ in running:
             process.kill()
             process.join()
+    answers = [line for path in sorted(folder.glob("*.log")) for line in answers_in(path)]
     with zooming.Desk.open(place, learner="behind") as desk:
         assert desk.wait(300)
-        lost = list(find_lost(desk, folder))
-        return lost, desk.verify().n_events
+        lost = list(find_lost(desk, answers))
+        found = lost, len(answers), desk.verify().n_events
+    shutil.rmtree(folder)
+    return found
 
 
-def find_lost(desk, folder):
-    """Yield what a process was answered, and the database does not have."""
-    asked = {
-        row[0]: (row[1], row[2])
-        for row in desk.storage.read("SELECT id, step, action FROM decisions")
-    }
-    told = set(desk.storage.read("SELECT decision, data FROM events WHERE kind = 'tell'"))
+def answers_in(path):
+    """Yield what a process was answered, without a last line that its death has cut."""
+    for line in path.read_text().splitlines(keepends=True):
+        if line.endswith("\n") and line != '["ready"]\n':
+            yield json.loads(line)
+
+
+def find_lost(desk, answers):
+    """Yield what was answered, and the database does not have or now answers otherwise."""
+    rows = desk.storage.read("SELECT id, step, action, state FROM decisions")
+    asked = {id: (step, action, state) for id, step, action, state in rows}
+    told = desk.storage.read("SELECT decision, data FROM events WHERE kind = 'tell'")
     told = {(decision, json.loads(data)["reward"]) for decision, data in told}
-    for path in sorted(folder.glob("*.log")):
-        for line in path.read_text().splitlines():
-            try:
-                kind, *rest = json.loads(line)
-            except ValueError:
-                continue  # the last line, cut by the kill
-            if kind == "ask" and asked.get(rest[0]) != (rest[2], json.dumps(rest[3])):
+    last = {line[2]: line[1] for line in answers if line[0] == "ask"}
+    for line in answers:
+        if line[0] == "tell" and (line[1], line[2]) not in told:
+            yield line
+        if line[0] == "ask":
+            _, id, episode, step, action, seen = line
+            found = asked.get(id, (None, None, None))
+            if found[:2] != (step, json.dumps(action)):
                 yield line
-            if kind == "tell" and (rest[0], rest[1]) not in told:
-                yield line
+            elif found[2] == "open" and last[episode] == id:
+                again = desk.ask(seen, episode=episode, step=step)  # a later one may be unlogged
+                if (again.id, again.action.tolist()) != (id, action):
+                    yield line
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which kills the workers
     where = sys.argv[2] if len(sys.argv) > 2 else tempfile.mkdtemp() + "/shop.db"
     began = time.time()
-    lost, n_events = attack(where, int(sys.argv[1]), askers=8, learners=2, seed=0)
-    took = f"{time.time() - began:.0f} s"
-    print(f"{sys.argv[1]} kills, {len(lost)} answers lost, {n_events:,} events replayed, {took}")
+    lost, n_answers, n_events = attack(where, int(sys.argv[1]), askers=8, learners=2, seed=0)
+    print(
+        f"{sys.argv[1]} kills, {n_answers:,} answers, {len(lost)} lost, {n_events:,} events "
+        f"replayed to the same bytes, {time.time() - began:.0f} s"
+    )
     sys.exit(bool(lost))

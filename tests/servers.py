@@ -1,10 +1,15 @@
-"""A PostgreSQL server of the tests' own, on a socket in a folder of theirs."""
+"""A PostgreSQL server of the tests' own, on a socket in a folder of theirs.
+
+`python tests/servers.py SCRIPT ARGUMENTS` runs a script with the URL of a new database as its last
+argument.
+"""
 
 import glob
 import os
 import pwd
 import shutil
 import subprocess
+import sys
 import tempfile
 
 
@@ -52,3 +57,12 @@ def _exists(user):
         return bool(pwd.getpwnam(user))
     except KeyError:
         return False
+
+
+if __name__ == "__main__":
+    server = Server()
+    try:
+        server.start()
+        sys.exit(subprocess.call([sys.executable, *sys.argv[1:], server.url("desk")]))
+    finally:
+        server.remove()

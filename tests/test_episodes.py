@@ -132,6 +132,36 @@ def test_a_plan_changes_between_episodes_and_not_within():
     assert before == [old.act([0.1 * step]).tolist() for step in range(5)]
 
 
+@pytest.mark.skipif("Planner" not in AGENTS, reason="without compilation, a plan takes seconds")
+def test_episodes_that_begin_together_are_not_all_played_by_the_agent_that_lacks_plays(tmp_path):
+    agent = zooming.Auto(oil(), seed=0)
+    play_round(agent, 16)
+    opened = [agent.begin() for _ in range(16)]
+    assert sum(one.play.drawn["player"] == 1 for one in opened) == 2  # 0.3 sqrt(17), rounded up
+    agent.save(tmp_path / "agent")
+    again = zooming.load(tmp_path / "agent", oil())
+    assert again.choice.begun.tolist() == agent.choice.begun.tolist() == [30, 2]
+
+
+@pytest.mark.skipif("Planner" not in AGENTS, reason="without compilation, a plan takes seconds")
+def test_a_round_of_episodes_makes_one_plan_and_its_returns_count():
+    agent = zooming.Planner(oil(), seed=0)
+    play_round(agent, 16)
+    before = agent.table.n_plans
+    play_round(agent, 16)
+    assert agent.table.n_plans == before + 1
+    assert agent.table.core["plays"][0] == 16
+
+
+def play_round(agent, n):
+    """Play n episodes that begin and end together."""
+    opened = [agent.begin() for _ in range(n)]
+    for step in range(5):
+        for k, episode in enumerate(opened):
+            action = episode.act([(0.1 * k + 0.2 * step) % 1.0])
+            episode.update(1.0 - abs(float(action[0]) - 0.4), action)
+
+
 def test_returns_are_credited_to_the_agent_that_played():
     agent = pair(oil())
     shuffled(agent, 40, 1)
@@ -289,6 +319,19 @@ def test_a_vector_environment_makes_the_updates_that_can_be_made_by_hand(name, m
     assert history.n_steps.tolist() == [5] * 30
     shuffled(hand, 0, 0, calls)
     assert knowledge(vector) == knowledge(hand)
+
+
+def test_an_episode_of_a_vector_environment_is_learned_when_it_ends(monkeypatch):
+    agent, steps = zooming.AdaptiveQ(oil(), seed=0), []
+    update = agent.update
+
+    def note(step, *transition, **masks):
+        steps.append(step)
+        update(step, *transition, **masks)
+
+    monkeypatch.setattr(agent, "update", note)
+    agent.learn(6, env=gym.make_vec("zooming/Oil-v0", num_envs=3, vectorization_mode="sync"))
+    assert steps == [0, 1, 2, 3, 4] * 6  # what a step learns is known to the next episode
 
 
 @pytest.mark.parametrize("name", ["AdaptiveQ", "Portfolio"])

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from zooming.agents.training.replay import Transitions
 from zooming.agents.warm_start import Guide
 from zooming.desk import page
 from zooming.desk.learner import LATEST, Learner
-from zooming.desk.storage import CANCELLED, EXPIRED, FORMAT, OPEN, TOLD, open_storage
+from zooming.desk.storage import CANCELLED, EXPIRED, FORMAT, OPEN, TOLD, Query, open_storage
 from zooming.errors import CheckpointError, ConfigurationError, TransitionError, ZoomingError
 from zooming.logs.record import make_log
 from zooming.validation import check_choice, check_float, known_options, short_repr
@@ -36,6 +37,9 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _BATCH = 200  # events that are learned before they are published
 _EVERY = 5.0  # least seconds between snapshots in the database
 _SHARE = 20.0  # a snapshot or a publication takes at most 1 / _SHARE of the time
+_PIECE = 65_536  # bytes of a snapshot that are written in one transaction
+_ANY = object()  # stands for the names of all episodes
+_REPLACED = 60.0  # seconds for which a plan that was replaced is kept for episodes that begin
 
 
 def seconds(given: Any, name: str) -> float | None:
@@ -102,6 +106,44 @@ class _Row(NamedTuple):
 
 
 _COLUMNS = ", ".join(_Row.__annotations__)
+# The last episode of a name, and its last decision.
+_EPISODE = (
+    f"SELECT p.seed, p.drawn, p.is_over, {', '.join(f'd.{name}' for name in _Row.__annotations__)} "
+    "FROM episodes p JOIN decisions d ON d.id = (SELECT MAX(id) FROM decisions "
+    "WHERE episode = p.number) WHERE p.number = (SELECT MAX(number) FROM episodes WHERE name = ?)"
+)
+# A decision, and the name of its episode.
+_DECISION = (
+    f"SELECT {', '.join(f'd.{name}' for name in _Row.__annotations__)}, p.name FROM decisions d "
+    "JOIN episodes p ON p.number = d.episode WHERE d.id = ?"
+)
+_NUMBERS = (
+    "SELECT (SELECT COALESCE(MAX(id), 0) FROM decisions), "
+    "(SELECT COALESCE(MAX(number), -1) FROM episodes), "
+    "(SELECT COALESCE(MAX(seq), 0) FROM events), (SELECT value FROM meta WHERE name = 'mode')"
+)
+
+
+@dataclass
+class _Numbers:
+    """The last numbers that are in use inside of a transaction, and the mode."""
+
+    decision: int
+    episode: int
+    event: int
+    mode: str
+
+
+class _Reader(NamedTuple):
+    """The agent that decides, the number of the last event that it has learned, and its plan."""
+
+    agent: Agent
+    seq: int
+    plan: str
+
+
+class _PlanMissing(Exception):
+    """Raised if the plan of an episode is not in the memory of this process."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +156,15 @@ class Verified:
 
 @dataclass
 class _Job:
-    """Work inside of a transaction, which a thread waits for."""
+    """Work inside of a transaction, which a thread waits for.
 
-    work: Callable[[], Any]
+    With a `query`, `work` gets its rows. `topic` of the rows is the name of the episode that the
+    work is about: the rows are read again if an earlier job of the transaction had the same one.
+    """
+
+    work: Callable[..., Any]
+    query: Query | None = None
+    topic: Callable[[list[Any]], Any] = bool
     result: Any = None
     error: BaseException | None = None
     is_done: bool = False
@@ -237,11 +285,16 @@ class Desk:
 
     def _create(self, agent: Agent, settings: dict[str, Any]) -> None:
         """Write the first snapshot. If there is one, check that the agent is made like it."""
+        if not agent.interleaves:
+            raise ConfigurationError(
+                f"{type(agent).__name__} plays one episode at a time, and at a desk many are open; "
+                "use another agent, such as zooming.Auto"
+            )
         content, opened = Learner(self.storage, agent, 0, {}).content()
         header, _ = unpack_container(content, self.storage.name)
         parts = {name: header[name] for name in ("agent", "options", "spaces")}
         described = json.dumps(parts, sort_keys=True)
-        name, run = self.storage.name, self.storage.run
+        name, write = self.storage.name, self.storage.write
         with self.storage.transaction():
             found = self._meta()
             if "agent" in found and found["agent"] != described:
@@ -250,12 +303,12 @@ class Desk:
                     f"{name} has another agent: {_difference(was, now)}. Make the agent as it was, "
                     f"or go on with zooming.Desk.open({name!r})"
                 )
-            _set(run, "settings", json.dumps(settings))
+            _set(write, "settings", json.dumps(settings))
             if "agent" not in found:
                 first = {"format": str(FORMAT), "agent": described, "mode": LEARNING}
                 for key, value in first.items():
-                    _set(run, key, value)
-                run("INSERT INTO snapshots VALUES (0, ?, ?, ?)", [content, opened, time.time()])
+                    _set(write, key, value)
+                write("INSERT INTO snapshots VALUES (0, ?, ?, ?)", [content, opened, time.time()])
 
     def _meta(self) -> dict[str, str]:
         """Return the table `meta`, of a format that is known."""
@@ -282,6 +335,7 @@ class Desk:
         self._fallback = None if fallback is None else rules.as_function(fallback, "fallback")
         self._apprentice = apprentice
         self._queue: list[_Job] = []
+        self._numbers = _Numbers(0, 0, 0, "")
         self._queue_lock, self._write_lock = threading.Lock(), threading.Lock()
         self._learn_lock, self._wake, self._stop = threading.RLock(), threading.Event(), False
         self._began = time.time() - time.monotonic()
@@ -290,7 +344,10 @@ class Desk:
         self.fault: str | None = None  # what ended learning, in words
         self._leader: Learner | None = None
         latest = Learner.at(self.storage, LATEST, kind, apprentice)
-        self._stored_seq, self._reader = latest.seq, (latest.agent, latest.seq)
+        self._stored_seq, self._plans = latest.seq, dict[str, Agent]()
+        self._reader = _Reader(latest.agent, latest.seq, _plan_of(latest.agent))
+        for plan in latest.plans - {"", self._reader.plan}:
+            self._load_plan(plan)
         self._thread: threading.Thread | None = None
         if learner == "here":
             self._learn()
@@ -341,13 +398,24 @@ class Desk:
         OSError
             If the decision cannot be written. Nothing was written then.
         """
-        agent = self._reader[0]
+        agent = self._reader.agent
         agent.checked_state(0, observation)
-        if not isinstance(episode, str) or not episode:
-            raise ConfigurationError(f"episode={episode!r}: give a name, such as 'store-17'")
+        _check_name("episode", episode)
+        if id is not None:
+            _check_name("id", id)
         text = json.dumps(agent.axes.states.flat(observation, "observation").tolist())
         limits = _limits(agent, info, bounds)
-        made: Decision = self._write(lambda: self._decide(text, episode, step, id, limits))
+
+        def work(known: list[Any]) -> Decision:
+            return self._decide(known, text, episode, step, id, limits)
+
+        made: Decision
+        asked: Any = work, (_EPISODE, [episode]), lambda known: episode
+        try:
+            made = self._write(*asked)
+        except _PlanMissing as missing:  # another process began the episode
+            self._load_plan(str(missing))
+            made = self._write(*asked)
         return made
 
     def _rows(self, where: str, *values: Any) -> list[_Row]:
@@ -356,24 +424,24 @@ class Desk:
         return [_Row(*row) for row in rows]
 
     def _decide(
-        self, text: str, name: str, step: int | None, key: str | None, limits: str | None
-    ) -> Decision:
-        run, (agent, version), at = self.storage.run, self._reader, 0
+        self, known: list[Any], text: str, name: str, step: int | None, key: str | None,
+        limits: str | None,
+    ) -> Decision:  # fmt: skip
+        """Return a decision. `known` has the last episode of the name, see `_EPISODE`."""
+        write, (agent, version, _), at = self.storage.write, self._reader, 0
         if key is not None and (rows := self._rows("key = ?", key)):
             return self._repeat(rows[0], text, name, f"id {key!r}")
-        known = run(
-            "SELECT number, seed, drawn, is_over FROM episodes WHERE name = ? "
-            "ORDER BY number DESC LIMIT 1", [name],
-        )  # fmt: skip
-        number, seed, drawn, begins = known[0] if known else (None, None, None, 1)
+        begins = not known or bool(known[0][2])
         if not begins:
-            last = self._rows("episode = ? ORDER BY id DESC LIMIT 1", number)[0]
+            seed, drawn, _, *values = known[0]
+            last = _Row(*values)
             at = last.step + (last.state != CANCELLED)
             is_same = last.state == OPEN and last.observation == text and key is None
             if is_same and step in (None, last.step):
                 return self._decision(last, name)
             if step is not None and 0 <= step < at:
-                rows = self._rows("episode = ? AND step = ? ORDER BY id DESC LIMIT 1", number, step)
+                where = "episode = ? AND step = ? ORDER BY id DESC LIMIT 1"
+                rows = self._rows(where, last.episode, step)
                 return self._repeat(rows[0], text, name, f"step {step} of {name!r}")
             if at >= agent.horizon:
                 raise ConfigurationError(
@@ -382,27 +450,30 @@ class Desk:
                 )
         if step is not None and step != at:
             raise ConfigurationError(
-                f"step={step}: the next decision of the episode {name!r} is for step {at}"
+                f"step={step!r}: the next decision of the episode {name!r} is for step {at}"
             )
-        now, mode = self._now(), _get(run, "mode")
+        now, last_ones = self._now(), self._numbers
         if begins:
-            number = run("SELECT COALESCE(MAX(number), -1) + 1 FROM episodes")[0][0]
-            play = self._draw(agent, number, mode)
+            number = last_ones.episode + 1
+            play = self._draw(agent, number, last_ones.mode)
         else:
-            play = Play(int(seed), json.loads(drawn))
-        action, by = self._act(agent, play, at, text, limits, mode)
+            number, play = last.episode, Play(int(seed), json.loads(drawn))
+        action, by = self._act(play, at, text, limits, last_ones.mode)
         flat = json.dumps(agent.axes.actions.flat(action, "action").tolist())
         explored = by == "agent" and play.explored
         if begins:
+            last_ones.episode = number
             values = [number, name, str(play.seed), json.dumps(play.drawn), now]
-            run("INSERT INTO episodes VALUES (?, ?, ?, ?, ?, 0)", values)
+            write("INSERT INTO episodes VALUES (?, ?, ?, ?, ?, 0)", values)
             self._log("begin", number, None, {})
-        found = run(
-            "INSERT INTO decisions (key, episode, step, observation, action, bounds, explored, "
-            "decider, version, at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-            [key, number, at, text, flat, limits, int(explored), by, version, now, OPEN],
+        last_ones.decision += 1
+        id = last_ones.decision
+        write(
+            "INSERT INTO decisions (id, key, episode, step, observation, action, bounds, explored, "
+            "decider, version, at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [id, key, number, at, text, flat, limits, int(explored), by, version, now, OPEN],
         )
-        return Decision(found[0][0], name, at, action, explored, version, by)
+        return Decision(id, name, at, action, explored, version, by)
 
     def _draw(self, agent: Agent, number: int, mode: str) -> Play:
         play = episodes.draw(agent, number=number)
@@ -411,9 +482,17 @@ class Desk:
         return play
 
     def _act(
-        self, agent: Agent, play: Play, step: int, text: str, limits: str | None, mode: str
+        self, play: Play, step: int, text: str, limits: str | None, mode: str
     ) -> tuple[Any, str]:
         """Return the action, and who decided."""
+        agent, _, plan = self._reader
+        if mode not in (PAUSED, FROZEN) and (own := episodes.plan_name(play.drawn)) not in (
+            "",
+            plan,
+        ):
+            if own not in self._plans:
+                raise _PlanMissing(own)
+            agent = self._plans[own]
         observation = agent.axes.states.shaped(np.array(json.loads(text)))
         info = None if limits is None else json.loads(limits)
         try:
@@ -442,7 +521,7 @@ class Desk:
         return self._decision(row, name)
 
     def _decision(self, row: _Row, name: str) -> Decision:
-        action = self._reader[0].axes.actions.shaped(np.array(json.loads(row.action)))
+        action = self._reader.agent.axes.actions.shaped(np.array(json.loads(row.action)))
         return Decision(
             row.id, name, row.step, action, bool(row.explored), row.version, row.decider
         )
@@ -478,8 +557,49 @@ class Desk:
             "tell" if it will be learned; "part" if it is to be summed; "late", "extra" (a second
             one, with several="first") or "frozen" if it is logged only; "same" if it was told.
         """
-        agent, row = self._reader[0], self._row(id)
+        number, given = self._checked_id(id), (reward, next_observation, terminated, action)
+
+        def work(rows: list[Any]) -> str:
+            if not rows:
+                raise self._unknown(id)
+            return self._tell(_Row(*rows[0][:-1]), *given, next_info)
+
+        kind: str = self._write(
+            work, (_DECISION, [number]), lambda rows: rows[0][-1] if rows else None
+        )
+        if kind == "tell":
+            self._wake.set()
+            if self._where == "here":
+                self._learn()
+        return kind
+
+    def _row(self, id: Any, read: Callable[..., Any]) -> _Row:
+        """Return a decision."""
+        found = f"SELECT {_COLUMNS} FROM decisions WHERE id = ?"
+        rows = read(found, [self._checked_id(id)])
+        if not rows:
+            raise self._unknown(id)
+        return _Row(*rows[0])
+
+    def _checked_id(self, id: Any) -> int:
+        if type(id) is bool or not isinstance(id, (int, np.integer)) or not 0 <= id < LATEST:
+            raise self._unknown(id)
+        return int(id)
+
+    def _unknown(self, id: Any) -> ConfigurationError:
+        return ConfigurationError(
+            f"no decision of {self.storage.name} has the id {short_repr(id)}; ids come from ask"
+        )
+
+    def _told(
+        self, row: _Row, reward: float, next_observation: Any, terminated: bool, action: Any,
+        next_info: Mapping[str, Any] | None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return the outcome of a decision as it is stored. Raise TransitionError if it is none."""
+        agent = self._reader.agent
         states, actions = agent.axes.states, agent.axes.actions
+        if not isinstance(terminated, (bool, np.bool_)):
+            raise TransitionError(f"terminated={short_repr(terminated)}: give True or False")
         seen = following = json.loads(row.observation)
         if next_observation is not None:
             following = states.flat(next_observation, "next observation").tolist()
@@ -500,34 +620,24 @@ class Desk:
             "action": None if action is None else played,
             "next_info": None if next_info is None else _as_json(next_info),
         }  # fmt: skip
-        kind: str = self._write(lambda: self._tell(id, told, agent.horizon))
-        if kind == "tell":
-            self._wake.set()
-            if self._where == "here":
-                self._learn()
-        return kind
+        try:
+            json.dumps(told)
+        except (TypeError, ValueError) as error:
+            raise TransitionError(
+                f"{agent.env_name}, step {row.step}: next_info cannot be stored ({error}); give "
+                "numbers, text, and arrays, lists and dicts of them"
+            ) from error
+        return told
 
-    def _row(self, id: Any) -> _Row:
-        """Return a decision, from outside of a transaction."""
-        rows = []
-        if isinstance(id, (int, np.integer)):
-            found = f"SELECT {_COLUMNS} FROM decisions WHERE id = ?"
-            rows = self.storage.read(found, [int(id)])
-        if not rows:
-            raise ConfigurationError(
-                f"no decision of {self.storage.name} has the id {short_repr(id)}; ids come from ask"
-            )
-        return _Row(*rows[0])
-
-    def _tell(self, id: int, told: dict[str, Any], horizon: int) -> str:
-        run, several = self.storage.run, self.settings["several"]
-        row = self._rows("id = ?", id)[0]
+    def _tell(self, row: _Row, *given: Any) -> str:
+        run, write = self._statements
+        told, several = self._told(row, *given), self.settings["several"]
         state, number = row.state, row.episode
         if state == CANCELLED:
-            raise ConfigurationError(f"decision {id} was cancelled, so it has no reward")
-        before = run(
+            raise ConfigurationError(f"decision {row.id} was cancelled, so it has no reward")
+        before = [] if state == OPEN else run(
             "SELECT kind, data FROM events WHERE decision = ? AND kind IN ('tell', 'frozen', "
-            "'late', 'extra') ORDER BY seq", [id],
+            "'late', 'extra') ORDER BY seq", [row.id],
         )  # fmt: skip
         if several != "sum" and any(json.loads(data) == told for _, data in before):
             return "same"
@@ -539,17 +649,17 @@ class Desk:
             kind = "extra"
         elif state == TOLD:
             raise ConfigurationError(
-                f"decision {id} was told the reward {json.loads(before[0][1])['reward']} and is "
-                f"now told {told['reward']}, or another outcome; several='first' or 'sum' of the "
-                "desk allows a second one"
+                f"decision {row.id} was told the reward {json.loads(before[0][1])['reward']} and "
+                f"is now told {told['reward']}, or another outcome; several='first' or 'sum' of "
+                "the desk allows a second one"
             )
         else:
-            kind = "frozen" if _get(run, "mode") == FROZEN else "tell"
-        self._log(kind, number, id, told)
+            kind = "frozen" if self._numbers.mode == FROZEN else "tell"
+        self._log(kind, number, row.id, told)
         if kind in ("tell", "frozen"):
-            run("UPDATE decisions SET state = ? WHERE id = ?", [TOLD, id])
-        if told["terminated"] or row.step + 1 == horizon:
-            run("UPDATE episodes SET is_over = 1 WHERE number = ?", [number])
+            write("UPDATE decisions SET state = ? WHERE id = ?", [TOLD, row.id])
+        if told["terminated"] or row.step + 1 == self._reader.agent.horizon:
+            write("UPDATE episodes SET is_over = 1 WHERE number = ?", [number])
         return kind
 
     def cancel(self, id: int) -> None:
@@ -557,18 +667,17 @@ class Desk:
 
         It must be the last decision of its episode, and without a reward.
         """
-        self._row(id)
 
         def work() -> None:
-            row = self._rows("id = ?", id)[0]
+            row = self._row(id, self.storage.run)
             if row.state == CANCELLED:
                 return
             last = self._rows("episode = ? ORDER BY id DESC LIMIT 1", row.episode)[0]
-            if row.state != OPEN or last.id != id:
+            if row.state != OPEN or last.id != row.id:
                 why = "has a reward" if row.state != OPEN else "is not the last one of its episode"
                 raise ConfigurationError(f"decision {id} {why}; it cannot be cancelled")
-            self.storage.run("UPDATE decisions SET state = ? WHERE id = ?", [CANCELLED, id])
-            self._log("cancel", row.episode, id, {})
+            self.storage.write("UPDATE decisions SET state = ? WHERE id = ?", [CANCELLED, row.id])
+            self._log("cancel", row.episode, row.id, {})
 
         self._write(work)
 
@@ -579,11 +688,11 @@ class Desk:
         """
 
         def work() -> int:
-            run = self.storage.run
+            run, write = self._statements
             numbers = run("SELECT number FROM episodes WHERE name = ?", [episode])
             for number in numbers:
-                run("UPDATE episodes SET name = NULL WHERE number = ?", number)
-                run("UPDATE decisions SET key = NULL WHERE episode = ?", number)
+                write("UPDATE episodes SET name = NULL WHERE number = ?", number)
+                write("UPDATE decisions SET key = NULL WHERE episode = ?", number)
             return len(numbers)
 
         found: int = self._write(work)
@@ -609,11 +718,12 @@ class Desk:
 
     def _set_mode(self, mode: str) -> None:
         def work() -> None:
-            _set(self.storage.run, "mode", mode)
+            self._numbers.mode = mode
+            _set(self.storage.write, "mode", mode)
             self._log("mode", None, None, {"mode": mode})
 
         if mode in (FROZEN, PAUSED):
-            self._warm(self._reader[0])
+            self._warm(self._reader.agent)
         self._write(work)
 
     @property
@@ -629,15 +739,22 @@ class Desk:
 
     # --- writing ----------------------------------------------------------------------------------
 
+    @property
+    def _statements(self) -> tuple[Callable[..., Any], Callable[..., None]]:
+        """The functions that read and write inside of a transaction."""
+        return self.storage.run, self.storage.write
+
     def _log(self, kind: str, episode: int | None, decision: int | None, data: Any) -> None:
-        self.storage.run(
-            "INSERT INTO events (kind, episode, decision, data, at) VALUES (?, ?, ?, ?, ?)",
-            [kind, episode, decision, json.dumps(data), self._now()],
+        numbers = self._numbers
+        numbers.event += 1
+        self.storage.write(
+            "INSERT INTO events (seq, kind, episode, decision, data, at) VALUES (?, ?, ?, ?, ?, ?)",
+            [numbers.event, kind, episode, decision, json.dumps(data), self._now()],
         )
 
-    def _write(self, work: Callable[[], Any]) -> Any:
-        """Run `work` in a transaction, together with that of other threads that wait."""
-        job = _Job(work)
+    def _write(self, *job_of: Any) -> Any:
+        """Run a job in a transaction, together with those of other threads that wait."""
+        job = _Job(*job_of)
         with self._queue_lock:
             self._queue.append(job)
         with self._write_lock:
@@ -648,14 +765,21 @@ class Desk:
         return job.result
 
     def _commit(self) -> None:
-        """Run all waiting jobs in one transaction. A job checks everything before it writes."""
+        """Run all waiting jobs in one transaction. A job checks everything before it writes.
+
+        What the jobs read is read at once, and what they write is written at once, so that a
+        transaction takes two ways to a server and back.
+        """
         with self._queue_lock:
             jobs, self._queue = self._queue, []
         try:
             with self.storage.transaction():
+                queries = [job.query for job in jobs if job.query is not None]
+                numbers, *found = self.storage.run_all([(_NUMBERS, ()), *queries])
+                self._numbers, changed = _Numbers(*numbers[0]), set[Any]()
                 for job in jobs:
                     try:
-                        job.result = job.work()
+                        job.result = self._done(job, found, changed)
                     except self.storage.errors:
                         raise
                     except Exception as error:
@@ -673,6 +797,17 @@ class Desk:
             for job in jobs:
                 job.is_done = True
 
+    def _done(self, job: _Job, found: list[list[Any]], changed: set[Any]) -> Any:
+        """Do a job of a transaction. `found` has the rows of the queries of this and later ones."""
+        if job.query is None:
+            changed.add(_ANY)
+            return job.work()
+        rows = found.pop(0)
+        if changed & {_ANY, job.topic(rows)}:
+            rows = self.storage.run(*job.query)
+        changed.add(job.topic(rows))
+        return job.work(rows)
+
     # --- learning ---------------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -685,6 +820,7 @@ class Desk:
                 else:
                     self._leader = None
                     self._refresh()
+                self.storage.tidy()
             except Exception as error:
                 if self._stop:
                     return
@@ -706,45 +842,95 @@ class Desk:
             n_done = self._leader.follow(most)
             if n_done:
                 self.fault = None
-            now = time.monotonic()
-            if self._where == "here":
-                self._reader = self._leader.agent, self._leader.seq
-            elif self._leader.seq > self._reader[1] and now - self._published > self._cost:
-                agent = self._leader.copy_agent()
-                if self.mode in (PAUSED, FROZEN):
-                    self._warm(agent)
-                self._reader, self._published = (agent, self._leader.seq), time.monotonic()
+            now, is_new = time.monotonic(), self._leader.seq > self._reader.seq
+            if is_new and (self._where == "here" or now - self._published > self._cost):
+                self._publish(self._leader)
+                self._published = time.monotonic()
                 self._cost = _SHARE * (self._published - now)
             if self._leader.seq > self._stored_seq and now - self._stored > _EVERY:
                 self.snapshot()
             return n_done == most
 
+    def _publish(self, learner: Learner) -> None:
+        """Let the agent of a learner decide from now on. Keep the plans of open episodes."""
+        plan, agent = _plan_of(learner.agent), learner.agent
+        if learner is self._leader:
+            if plan not in ("", self._reader.plan):
+                self.snapshot()  # an episode may begin with this plan, and the process may die
+            if self._where != "here":
+                agent = learner.copy_agent()
+        if self._where != "here" and self.mode in (PAUSED, FROZEN):
+            self._warm(agent)
+        used = {*learner.plans, self._reader.plan}
+        plans = {name: one for name, one in self._plans.items() if name in used}
+        if plan and (agent is not learner.agent or learner is not self._leader):
+            plans[plan] = agent
+        elif plan and plan not in plans:
+            plans[plan] = learner.copy_agent()  # the agent itself will make the next plan
+        self._plans, self._reader = plans, _Reader(agent, learner.seq, plan)
+
     def _refresh(self) -> None:
         """Act with the newest snapshot of the one that learns."""
         rows = self.storage.read("SELECT MAX(seq) FROM snapshots")
-        if rows[0][0] > self._reader[1]:
-            found = Learner.at(self.storage, LATEST, self._kind, self._apprentice)
-            if self.mode in (PAUSED, FROZEN):
-                self._warm(found.agent)
-            self._reader = found.agent, found.seq
+        if rows[0][0] > self._reader.seq:
+            self._publish(Learner.at(self.storage, LATEST, self._kind, self._apprentice))
+
+    def _load_plan(self, plan: str) -> None:
+        """Read the agent that has the plan of open episodes; the newest one if it is gone."""
+        rows = self.storage.read("SELECT seq FROM plans WHERE name = ?", [plan])
+        agent = self._reader.agent
+        if rows:
+            found = Learner.at(self.storage, rows[0][0], self._kind, self._apprentice)
+            agent = found.agent if _plan_of(found.agent) == plan else agent
+        self._plans = {**self._plans, plan: agent}
 
     def snapshot(self) -> None:
-        """Store the agent as it is now, if this desk learns. Restarts replay the log from there."""
+        """Store the agent as it is now, if this desk learns. Restarts replay the log from there.
+
+        It is written in pieces, between which others write, so that no `ask` waits long.
+        """
         with self._learn_lock:
             if self._leader is None or self._leader.seq == self._stored_seq:
                 return
-            began, seq = time.monotonic(), self._leader.seq
+            began, seq, (run, write) = time.monotonic(), self._leader.seq, self._statements
             content, opened = self._leader.content()
+            plan, used = _plan_of(self._leader.agent), self._leader.plans
+            pieces = range(0, len(content), _PIECE)
 
-            def work() -> None:
-                run = self.storage.run
-                run("DELETE FROM snapshots WHERE seq > 0 AND seq < ?", [self._stored_seq])
-                run(
-                    "INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (seq) DO NOTHING",
-                    [seq, content, opened, self._now()],
+            def add(k: int) -> None:
+                write(
+                    "INSERT INTO pieces VALUES (?, ?, ?) ON CONFLICT (seq, k) DO NOTHING",
+                    [seq, k, content[pieces[k] : pieces[k] + _PIECE]],
                 )
 
-            self._write(work)
+            def finish() -> None:
+                now = self._now()
+                write(
+                    "INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (seq) DO NOTHING",
+                    [seq, b"", opened, now],
+                )
+                if plan:
+                    write(
+                        "INSERT INTO plans VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
+                        "seq = excluded.seq, at = excluded.at", [plan, seq, now],
+                    )  # fmt: skip
+                for (name,) in run("SELECT name FROM plans WHERE at < ?", [now - _REPLACED]):
+                    if name not in used:
+                        write("DELETE FROM plans WHERE name = ?", [name])
+                write(
+                    "DELETE FROM snapshots WHERE seq > 0 AND seq < ? AND seq NOT IN "
+                    "(SELECT seq FROM plans)", [self._stored_seq],
+                )  # fmt: skip
+
+            for k in range(len(pieces)):
+                self._write(partial(add, k))
+            self._write(finish)
+            old = (
+                "SELECT seq, k FROM pieces WHERE seq < ? AND seq NOT IN (SELECT seq FROM snapshots)"
+            )
+            for piece in self.storage.read(old, [seq]):  # of snapshots that are gone
+                drop = "DELETE FROM pieces WHERE seq = ? AND k = ?"
+                self._write(partial(write, drop, piece))
             self._stored_seq, took = seq, time.monotonic() - began
             self._stored = began + max(0.0, _SHARE * took - _EVERY)
 
@@ -788,27 +974,27 @@ class Desk:
             elif default is not None and following:
                 after = json.loads(following[0].observation)
                 kind, told = "tell", {"reward": default, "next": after, "terminated": False}
-            run("UPDATE decisions SET state = ? WHERE id = ?", [EXPIRED, id])
+            self.storage.write("UPDATE decisions SET state = ? WHERE id = ?", [EXPIRED, id])
             self._log(kind, row.episode, id, told)
 
     def _close_episodes(self, numbers: list[int]) -> None:
-        run, expire = self.storage.run, "UPDATE decisions SET state = ? WHERE episode = ?"
+        expire = "UPDATE decisions SET state = ? WHERE episode = ? AND state = ?"
         for number in numbers:
-            run("UPDATE episodes SET is_over = 1 WHERE number = ?", [number])
-            run(f"{expire} AND state = ?", [EXPIRED, number, OPEN])
+            self.storage.write("UPDATE episodes SET is_over = 1 WHERE number = ?", [number])
+            self.storage.write(expire, [EXPIRED, number, OPEN])
             self._log("close", number, None, {})
 
     def wait(self, timeout: float = 60.0) -> bool:
         """Wait until everything told so far is learned and published. Return whether it is."""
         last, end = self._last_seq(), time.monotonic() + timeout
-        while self._reader[1] < last and time.monotonic() < end:
+        while self._reader.seq < last and time.monotonic() < end:
             if self._where == "here":
                 self._learn()
             else:
                 self._cost = 0.0
                 self._wake.set()
                 time.sleep(0.002)
-        return self._reader[1] >= last
+        return self._reader.seq >= last
 
     def _last_seq(self) -> int:
         return int(self.storage.read("SELECT COALESCE(MAX(seq), 0) FROM events")[0][0])
@@ -818,12 +1004,17 @@ class Desk:
     @property
     def agent(self) -> Agent:
         """The agent that decides. Read it; `tell` is how it learns."""
-        return self._reader[0]
+        return self._reader.agent
+
+    @property
+    def failures(self) -> list[str]:
+        """What the agent failed to learn since this desk was opened, in words."""
+        return [] if self._leader is None else self._leader.failures
 
     @property
     def version(self) -> int:
         """Number of the last event that the deciding agent has learned."""
-        return self._reader[1]
+        return self._reader.seq
 
     def status(self) -> Status:
         """Return what happens at the desk; `print` shows it readably.
@@ -856,7 +1047,7 @@ class Desk:
 
     def why(self, id: int) -> dict[str, Any]:
         """Return what was decided, from what, by whom, with which random number, and what came."""
-        row = self._row(id)
+        row = self._row(id, self.storage.read)
         name, seed, drawn = self.storage.read(
             "SELECT name, seed, drawn FROM episodes WHERE number = ?", [row.episode]
         )[0]
@@ -886,7 +1077,7 @@ class Desk:
             "ORDER BY d.episode, d.step"
         )
         told = [json.loads(row[4]) for row in rows]
-        axes = self._reader[0].axes
+        axes = self._reader.agent.axes
 
         def numbers(found: list[Any], n: int) -> Any:
             return np.array(found, np.float64).reshape(len(rows), n)
@@ -927,7 +1118,7 @@ class Desk:
         return Verified(n_events, len(now[0]))
 
     def __repr__(self) -> str:
-        kind = type(self._reader[0]).__name__
+        kind = type(self._reader.agent).__name__
         return f"Desk({self.storage.name}, {kind}, version {self.version}, {self.mode})"
 
     # --- the end ----------------------------------------------------------------------------------
@@ -950,12 +1141,26 @@ class Desk:
         self.close()
 
 
-def _get(run: Callable[..., Any], name: str) -> str:
-    return str(run("SELECT value FROM meta WHERE name = ?", [name])[0][0])
+def _check_name(name: str, given: Any) -> None:
+    """Raise ConfigurationError if a name is not one that both databases can store."""
+    if not isinstance(given, str) or not given or "\0" in given or not _is_unicode(given):
+        raise ConfigurationError(f"{name}={short_repr(given)}: give a name, such as 'store-17'")
 
 
-def _set(run: Callable[..., Any], name: str, value: str) -> None:
-    run(
+def _is_unicode(text: str) -> bool:
+    try:
+        return bool(text.encode())
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+
+
+def _plan_of(agent: Agent) -> str:
+    """Return the name of the plan by which an episode of the agent would be played now."""
+    return episodes.plan_name(agent.draw_play(Play(0)))
+
+
+def _set(write: Callable[..., Any], name: str, value: str) -> None:
+    write(
         "INSERT INTO meta (name, value) VALUES (?, ?) "
         "ON CONFLICT (name) DO UPDATE SET value = excluded.value", [name, value],
     )  # fmt: skip
@@ -995,7 +1200,15 @@ def _limits(
             raise ConfigurationError("give bounds, or restrictions in info, not both")
         axes, n = agent.axes, agent.axes.n_state
         low, high = axes.low[n:].copy(), axes.high[n:].copy()
-        for name, (least, most) in bounds.items():
+        for name, ends in bounds.items():
+            try:
+                least, most = (float(end) for end in ends)
+            except (TypeError, ValueError):
+                least = most = math.nan
+            if not least <= most:
+                raise ConfigurationError(
+                    f"bounds of {short_repr(name)} are {short_repr(ends)}; give (low, high)"
+                )
             if name not in axes.names[n:]:
                 raise ConfigurationError(
                     f"bounds has {short_repr(name)}; the axes of the action are {axes.names[n:]}"

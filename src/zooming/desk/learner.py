@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,10 @@ _EVENTS = (
     "LEFT JOIN episodes p ON p.number = e.episode WHERE e.seq > ? AND e.seq <= ? "
     "ORDER BY e.seq LIMIT ?"
 )
+_SNAPSHOT = (  # one statement, because the one that learns may delete it
+    "SELECT s.seq, s.content, s.open, p.content FROM snapshots s LEFT JOIN pieces p "
+    "ON p.seq = s.seq WHERE s.seq = (SELECT MAX(seq) FROM snapshots WHERE seq <= ?) ORDER BY p.k"
+)
 LATEST = 2**62  # no event has this number
 
 
@@ -32,6 +37,7 @@ class OpenEpisode(NamedTuple):
     n_steps: int = 0  # steps whose reward came, or will not come
     last: int | None = None  # the last step, if known
     counts: bool = True  # whether its return will count
+    plan: str = ""  # name of the plan that it is played by, see `episodes.plan_name`
 
 
 class Learner:
@@ -48,17 +54,20 @@ class Learner:
     @classmethod
     def at(cls, storage: Storage, seq: int, mine: type[Agent] | None, rule: Any = None) -> Learner:
         """Return the learner of the last snapshot that is not later than event `seq`."""
-        rows = storage.read(
-            "SELECT seq, content, open FROM snapshots WHERE seq <= ? ORDER BY seq DESC LIMIT 1",
-            [seq],
-        )
+        rows = storage.read(_SNAPSHOT, [seq])
         if not rows:
             raise CheckpointError(f"{storage.name} has no snapshot of its agent")
-        found, content, opened = rows[0]
-        agent = from_bytes(bytes(content), storage.name, mine=mine)
+        found, content, opened, _ = rows[0]
+        whole = bytes(content) + b"".join(bytes(row[3]) for row in rows if row[3] is not None)
+        agent = from_bytes(whole, storage.name, mine=mine)
         if rule is not None and agent.guide is not None:
             agent.guide.set_rule(rule)
         return cls(storage, agent, int(found), json.loads(opened))
+
+    @property
+    def plans(self) -> set[str]:
+        """Names of the plans by which the open episodes are played."""
+        return {one.plan for one in self.open.values()}
 
     def follow(self, most: int = LATEST, until: int = LATEST) -> int:
         """Learn up to `most` further events, none later than `until`. Return their number."""
@@ -68,6 +77,7 @@ class Learner:
             for row in rows:
                 self._learn(*row[1:])
                 self.seq = int(row[0])
+                time.sleep(0)  # threads that ask are not kept waiting for the interpreter
             n_done += len(rows)
             if len(rows) < MANY:
                 break
@@ -79,8 +89,9 @@ class Learner:
     ) -> None:  # fmt: skip
         agent = self.agent
         if kind == "begin":
-            episodes.begin(agent, Play(int(seed), json.loads(drawn)))
-            self.open[number] = OpenEpisode()
+            how = json.loads(drawn)
+            episodes.begin(agent, Play(int(seed), how))
+            self.open[number] = OpenEpisode(plan=episodes.plan_name(how))
         if number not in self.open or kind not in ("tell", "frozen", "missing", "close"):
             return
         play, now = Play(int(seed), json.loads(drawn)), self.open[number]

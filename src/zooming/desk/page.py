@@ -79,6 +79,9 @@ def status(desk: Desk) -> Status:
 def alarms(desk: Desk, values: Any, kinds: dict[str, int], last: int) -> list[str]:
     """Return one sentence per sign that something is wrong."""
     found = [] if desk.fault is None else [desk.fault]
+    if desk.failures:
+        n, last_one = len(desk.failures), desk.failures[-1]
+        found.append(f"the agent failed to learn from {n:,} rewards, lastly {last_one}")
     n = max(FEW, len(values) // 5)
     if len(values) >= 3 * n:
         before, now = values[:-n], values[-n:]
@@ -115,9 +118,10 @@ def page(desk: Desk) -> str:
         f"'sha256-{digest}'\"><title>{title}</title><style>{_STYLE}</style></head><body>"
         f"<h1>{title}</h1>{warnings}<pre>{html.escape(str(facts))}</pre>"
         f"<h2>Return by episode</h2>{_curve(values)}"
+        f"<h2>Share of decisions that explored</h2>{_curve(explored, 0.0)}"
         '<p class="quiet">Means of equal shares of the episodes that ended with all rewards, with '
-        "intervals of 95 %.</p>"
-        f"<h2>Share of decisions that explored</h2>{_curve(explored, 0.0)}</body></html>\n"
+        "intervals of 95 %. The numbers below a curve are those of the first and the last of these "
+        "episodes.</p></body></html>\n"
     )
 
 

@@ -7,6 +7,8 @@ written in one transaction at a time, so the order of `seq` is the order of comm
     decisions  id, key, episode, step, observation, action, bounds, explored, by, version, at, state
     events     seq, kind, episode, decision, data, at
     snapshots  seq, content, open, at: the agent after the events up to seq, and its open episodes
+    pieces     seq, k, content: of a snapshot whose own content is empty
+    plans      name, seq, at: the snapshot that has the plan by which open episodes are played
     meta       name, value
 
 Kinds of events: begin (an episode); tell (a reward, to be learned); part (of a reward that is
@@ -19,6 +21,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,21 +36,28 @@ SCHEMA = (
     "CREATE TABLE IF NOT EXISTS episodes (number BIGINT PRIMARY KEY, name TEXT, "
     "seed TEXT NOT NULL, drawn TEXT NOT NULL, at DOUBLE PRECISION NOT NULL, "
     "is_over INTEGER NOT NULL DEFAULT 0)",
-    "CREATE INDEX IF NOT EXISTS episodes_name ON episodes (name)",
+    "CREATE INDEX IF NOT EXISTS episodes_named ON episodes (name, number)",
     "CREATE INDEX IF NOT EXISTS episodes_open ON episodes (at) WHERE is_over = 0",
     "CREATE TABLE IF NOT EXISTS decisions (id {serial}, key TEXT UNIQUE, episode BIGINT NOT NULL, "
     "step INTEGER NOT NULL, observation TEXT NOT NULL, action TEXT NOT NULL, bounds TEXT, "
     "explored INTEGER NOT NULL, decider TEXT NOT NULL, version BIGINT NOT NULL, "
     "at DOUBLE PRECISION NOT NULL, state TEXT NOT NULL)",
-    "CREATE INDEX IF NOT EXISTS decisions_episode ON decisions (episode, step)",
+    "CREATE INDEX IF NOT EXISTS decisions_of ON decisions (episode, id)",
     "CREATE INDEX IF NOT EXISTS decisions_open ON decisions (at) WHERE state = 'open'",
     "CREATE TABLE IF NOT EXISTS events (seq {serial}, kind TEXT NOT NULL, episode BIGINT, "
     "decision BIGINT, data TEXT NOT NULL, at DOUBLE PRECISION NOT NULL)",
     "CREATE INDEX IF NOT EXISTS events_decision ON events (decision)",
     "CREATE TABLE IF NOT EXISTS snapshots (seq BIGINT PRIMARY KEY, content {blob} NOT NULL, "
     "open TEXT NOT NULL, at DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS pieces (seq BIGINT, k INTEGER, content {blob} NOT NULL, "
+    "PRIMARY KEY (seq, k))",
+    "CREATE TABLE IF NOT EXISTS plans (name TEXT PRIMARY KEY, seq BIGINT NOT NULL, "
+    "at DOUBLE PRECISION NOT NULL)",
 )  # fmt: skip
 Row = tuple[Any, ...]
+Query = tuple[str, Sequence[Any]]  # a statement, and its values
+_TIDY = 1.0  # seconds between two copies of SQLite's write-ahead log into its file
+_MOST_PAGES = 16_384  # of the write-ahead log, after which a commit copies it
 
 
 def open_storage(place: str | os.PathLike[str], durability: str, exists: bool) -> Storage:
@@ -96,6 +106,14 @@ class Storage(ABC):
         """Run a statement inside of `transaction`. Return its rows."""
         return self._rows(self._writer, statement, values)
 
+    def run_all(self, queries: Sequence[Query]) -> list[list[Row]]:
+        """Run several queries inside of `transaction`. Return the rows of each."""
+        return [self.run(*query) for query in queries]
+
+    def write(self, statement: str, values: Sequence[Any] = ()) -> None:
+        """Run a statement without a result inside of `transaction`. It may be sent later."""
+        self._writer.execute(statement, values)
+
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query, from any thread. It waits for no writer."""
         known = getattr(self._local, "connection", None)
@@ -106,6 +124,10 @@ class Storage(ABC):
     def _rows(self, connection: Any, statement: str, values: Sequence[Any]) -> list[Row]:
         found: list[Row] = connection.execute(statement, values).fetchall()
         return found
+
+    def tidy(self) -> None:
+        """Do what commits would otherwise have to do, from a thread that nobody waits for."""
+        return
 
     @abstractmethod
     def lead(self) -> bool:
@@ -131,6 +153,7 @@ class SQLite(Storage):
     def __init__(self, path: str, durability: str) -> None:
         self._sync = "FULL" if durability == "power" else "NORMAL"
         self._leader: sqlite3.Connection | None = None
+        self._tidied = time.monotonic()
         try:
             super().__init__(path)
             self._writer.execute("PRAGMA journal_mode=WAL")
@@ -144,6 +167,7 @@ class SQLite(Storage):
             self.name, timeout=60.0, isolation_level=None, check_same_thread=False
         )
         found.execute(f"PRAGMA synchronous={self._sync}")
+        found.execute(f"PRAGMA wal_autocheckpoint={_MOST_PAGES}")
         self._all.append(found)
         return found
 
@@ -157,6 +181,12 @@ class SQLite(Storage):
             if self._writer.in_transaction:  # not if the disk is full: SQLite has rolled back
                 self._writer.execute("ROLLBACK")
             raise
+
+    def tidy(self) -> None:
+        # Copies the write-ahead log into the file. Otherwise, commits do, and take longer.
+        if time.monotonic() - self._tidied > _TIDY:
+            self.read("PRAGMA wal_checkpoint(PASSIVE)")
+            self._tidied = time.monotonic()
 
     def lead(self) -> bool:
         # A transaction that stays open, in a file beside. The system ends it with its process.
@@ -199,6 +229,8 @@ class Postgres(Storage):
         self._commit = "on" if durability == "power" else "off"
         self._beside: Any = None  # the connection that has the lock, or tries to get it
         self._leads = False
+        self._queued: list[Query] = []  # statements that are not sent yet
+        self._prepared: dict[str, str] = {}  # calls by statement
         scheme, _, rest = url.partition("://")
         name = f"{scheme}://{rest.rpartition('@')[2]}"  # without a password
         try:
@@ -217,15 +249,47 @@ class Postgres(Storage):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         if self._writer.closed:  # the server was restarted
-            self._writer = self._connect()
-        with self._writer.transaction():
-            self._writer.execute("SELECT pg_advisory_xact_lock(%s)", [self.WRITER])
+            self._writer, self._prepared = self._connect(), {}
+        self._queued = [("BEGIN", ()), (f"SELECT pg_advisory_xact_lock({self.WRITER})", ())]
+        try:
             yield
+            self.run("COMMIT")
+        except BaseException:
+            if not self._writer.closed:
+                self._writer.execute("ROLLBACK")
+            raise
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self.run_all([(statement, values)])[0]
+
+    def run_all(self, queries: Sequence[Query]) -> list[list[Row]]:
+        # These and all statements before them take one way to the server and back.
+        sent, self._queued = [*self._queued, *queries], []
+        calls = [self._call(statement, len(values)) for statement, values in sent]
+        cursor = self._driver.ClientCursor(self._writer)
+        cursor.execute(";".join(calls), [value for _, values in sent for value in values])
+        found = [_fetched(cursor)]
+        while cursor.nextset():
+            found.append(_fetched(cursor))
+        return found[len(sent) - len(queries) :]
+
+    def _call(self, statement: str, n_values: int) -> str:
+        """Return the call of a prepared statement: planning one takes longer than running it."""
+        if statement not in self._prepared:
+            call, n_known = statement, len(self._prepared)
+            if statement.startswith(("SELECT", "INSERT", "UPDATE", "DELETE")):
+                parts, call = statement.split("?"), f"EXECUTE desk_{n_known}"
+                text = "".join(f"{part}${k + 1}" for k, part in enumerate(parts[:-1])) + parts[-1]
+                self._writer.execute(f"PREPARE desk_{n_known} AS {text}")
+                call += f"({', '.join(['%s'] * n_values)})" * bool(n_values)
+            self._prepared[statement] = call
+        return self._prepared[statement]
+
+    def write(self, statement: str, values: Sequence[Any] = ()) -> None:
+        self._queued.append((statement, values))
 
     def _rows(self, connection: Any, statement: str, values: Sequence[Any]) -> list[Row]:
-        cursor = connection.execute(statement.replace("?", "%s"), values)
-        found: list[Row] = [] if cursor.description is None else cursor.fetchall()
-        return found
+        return _fetched(connection.execute(statement.replace("?", "%s"), values))
 
     def lead(self) -> bool:
         try:
@@ -241,3 +305,8 @@ class Postgres(Storage):
         if self._beside is not None:
             self._beside.close()
         self._beside, self._leads = None, False
+
+
+def _fetched(cursor: Any) -> list[Row]:
+    found: list[Row] = [] if cursor.description is None else cursor.fetchall()
+    return found

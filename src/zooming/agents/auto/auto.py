@@ -311,7 +311,7 @@ class Auto(Portfolio):
 
     def _add(self, tree: TreeQ) -> None:
         agents, choice = [*self._parts, tree], Choice(len(self._parts) + 1)
-        choice.windows[:-1] = self.choice.windows
+        choice.windows[:-1], choice.begun[:-1] = self.choice.windows, self.choice.begun
         self.problem.reward_range = common_range(agents)
         # One call, so that an interrupt finds all of it or nothing.
         vars(self).update(_parts=agents, choice=choice, reward_range=self.problem.reward_range)

@@ -517,6 +517,7 @@ class Portfolio(Delegate):
         k, own = self._player_of(play)
         if own is not None:
             self.counts[LEFT] -= k == self.counts[PLAYER]
+            self.choice.begin(k)
             self._parts[k].count_play(own)
 
     def act_play(
@@ -868,7 +869,7 @@ class Portfolio(Delegate):
         values, arrays = nested_state(self._parts)
         own = {
             "counts": self.counts, "total": self._total, "windows": self.trend.windows,
-            "choice": self.choice.windows,
+            "choice": self.choice.windows, "begun": self.choice.begun,
         }  # fmt: skip
         return {"agents": values}, {**arrays, **own}
 
@@ -880,7 +881,7 @@ class Portfolio(Delegate):
                 "the file is of an earlier version of Portfolio, which weighed returns otherwise; "
                 "learn again, or load it with the version that saved it"
             )
-        self.choice.restore(arrays["choice"])
+        self.choice.restore(arrays["choice"], arrays.get("begun", self.choice.begun))
         self.trend.restore(arrays["windows"])
         restore_arms(self._parts, values["agents"], arrays)
         self.counts, self._total = counts.copy(), total.copy()

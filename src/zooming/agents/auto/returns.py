@@ -131,10 +131,14 @@ class Choice:
     ----------
     windows : array [n_agents, N_WINDOWS, 3]
         The `Trend.windows` of each agent.
+    begun : array [n_agents]
+        Number of episodes that each agent has begun by `Agent.begin`, with those that it had played
+        before. Fewer than `plays` if all of them have ended.
     """
 
     def __init__(self, n_agents: int) -> None:
         self.windows: Floats = np.zeros((n_agents, N_WINDOWS, 3))
+        self.begun: NDArray[np.int64] = np.zeros(n_agents, np.int64)
 
     @property
     def plays(self) -> list[int]:
@@ -145,9 +149,10 @@ class Choice:
         """Return (agent that plays next, number of episodes).
 
         If some agents have too few episodes, the agent that lacks most plays what it lacks.
-        Otherwise the leader plays a block.
+        Otherwise the leader plays a block. Episodes that have begun count, so that not all of those
+        that begin before the first return are played by the same agent.
         """
-        plays = self.plays
+        plays = [max(*pair) for pair in zip(self.plays, self.begun.tolist(), strict=True)]
         n_episodes, least = sum(plays), min(plays)
         wanted = FORCED * math.sqrt(n_episodes + 1.0)
         if least < wanted:
@@ -180,6 +185,10 @@ class Choice:
         """Return (mean, standard error) of the last half of an agent's returns, None if few."""
         return Trend(self.windows[agent]).late()
 
+    def begin(self, agent: int) -> None:
+        """Count an episode that an agent begins; its return comes later."""
+        self.begun[agent] = max(self.plays[agent], int(self.begun[agent])) + 1
+
     def credit(self, agent: int, returns: list[float]) -> None:
         """Add the returns of episodes to the statistics of the agent that played them."""
         Trend(self.windows[agent]).add(returns)
@@ -210,13 +219,15 @@ class Choice:
 
     # --- files ------------------------------------------------------------------------------------
 
-    def restore(self, windows: NDArray[Any]) -> None:
-        """Restore saved `windows`. Raise ValueError if they are invalid."""
+    def restore(self, windows: NDArray[Any], begun: NDArray[Any]) -> None:
+        """Restore saved `windows` and `begun`. Raise ValueError if they are invalid."""
         if windows.dtype != np.float64 or windows.shape != self.windows.shape:
             raise ValueError("the statistics of the agents have the wrong shape or type")
+        if begun.dtype != np.int64 or begun.shape != self.begun.shape or (begun < 0).any():
+            raise ValueError("the numbers of episodes begun are invalid")
         for one in windows:
             Trend().restore(one)
-        self.windows = windows.copy()
+        self.windows, self.begun = windows.copy(), begun.copy()
 
 
 def has_fallen(returns: Floats, start: float, lag: int | None = None) -> bool:

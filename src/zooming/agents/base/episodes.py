@@ -56,6 +56,16 @@ class Play:
         return np.uint64(mix((self.seed + (step + 1) * _GOLD) & _MASK))
 
 
+def plan_name(drawn: Mapping[str, Any]) -> str:
+    """Return a name of the plan that an episode is played by, "" if there is none.
+
+    `drawn` is that of its `Play`. An agent that plans has "plan" there, the number of the plan. One
+    that is made of others has "seed" and "own", which are those of the one that plays.
+    """
+    own = plan_name(drawn["own"]) if "own" in drawn else str(drawn.get("plan", ""))
+    return f"{drawn['seed']}/{own}" if own and "seed" in drawn else own
+
+
 class Episode:
     """One episode of an agent, see `Agent.begin`. Any number may be open at a time.
 

@@ -147,19 +147,21 @@ class Planner(Agent):
         horizon's end cannot be told from a terminal state there, and steps pooled with the last
         one would learn that the next state is terminal. The value of the last step is the same.
         """
-        state, played, reward, after = self.checked_transition(
-            step, observation, action, reward, next_observation
-        )
-        table = self.table
+        transition = step, observation, action, reward, next_observation
+        point = self.checked_transition(*transition)
         with self.run.lock:
-            if step == 0 and table.is_due:  # others act
-                table.refit()
-            table.reserve(1)
-            kernels.record_at(
-                table.handle, int(step), self._unit(state, 0),
-                self._unit(played, self.axes.n_state), reward, self._unit(after, 0),
-                bool(terminated),
-            )  # fmt: skip
+            if step == 0 and self.table.is_due:  # others act
+                self.table.refit()
+            self._record(step, point, terminated)
+
+    def _record(self, step: int, point: tuple[Any, ...], terminated: bool) -> None:
+        """Keep a transition that was checked."""
+        table, (state, played, reward, after) = self.table, point
+        table.reserve(1)
+        kernels.record_at(
+            table.handle, int(step), self._unit(state, 0), self._unit(played, self.axes.n_state),
+            reward, self._unit(after, 0), bool(terminated),
+        )  # fmt: skip
 
     # --- many episodes at once --------------------------------------------------------------------
 
@@ -198,14 +200,17 @@ class Planner(Agent):
     def update_play(
         self, play: Play, transition: tuple[Any, ...], masks: Mapping[str, Any]
     ) -> None:
-        table, own = self.table, self.table.core["own"].copy()
+        # `prepare_play` makes the next plan. If updates did, most episodes would end under another
+        # plan than theirs, and their returns would not count.
+        point, table = self.checked_transition(*transition[:5]), self.table
+        step, observation, action = transition[:3]
+        own = table.core["own"].copy()
         table.core["own"] = -1  # the return is counted by `end_play`
         try:
-            self.update(*transition, **masks)
+            self._record(step, point, transition[5])
         finally:
             table.core["own"] = own
         # Of the plan that is played from now on, which does not know this sample.
-        step, observation, action = transition[:3]
         self._count_play(*self._cell(step, observation, action, table.handle))
 
     def _count_play(self, step: int, cell: int) -> None:
@@ -215,7 +220,7 @@ class Planner(Agent):
 
     def end_play(self, play: Play, total: float) -> None:
         core = self.table.core
-        if play.drawn["plan"] == core["n_plans"][0] and core["n_episodes"][0]:
+        if play.drawn["plan"] == core["n_plans"][0] and core["n_planned"][0]:  # not of no samples
             core["own"], core["total"] = 0, total
             kernels.count_return(core)
             core["own"] = -1

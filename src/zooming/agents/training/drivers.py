@@ -1,14 +1,17 @@
 """The drivers of learn(): a fused kernel for compiled environments, Python loops for others.
 
 Agent and environment have separate generators. So the fused kernel and the Python loop give the
-same history to the last bit. On a vector environment, the updates of a step are made in the order
-of the environments, and then the actions are chosen. So a run is one sequence of `begin` and
-`update`, the same for synchronous and asynchronous ones.
+same history to the last bit. On a vector environment, the updates of an episode are made when it
+ends, in the order of the environments if several end at once. So a run is one sequence of `begin`
+and `update`, the same for synchronous and asynchronous ones. With updates at each step, what is
+learned at a step would reach the step before it one round of all environments later, instead of one
+episode later.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import sys
 import threading
 import time
@@ -416,6 +419,7 @@ class _Vector:
         observations, info = env.reset(seed=seed)
         infos, actions = split_info(info, n, True), [None] * n
         is_fresh, is_waiting = np.ones(n, bool), np.zeros(n, bool)  # waiting for its reset
+        outcomes: list[list[Any]] = [[] for _ in range(n)]  # of the steps of each open episode
         while True:
             seen = list(iterate(env.observation_space, observations))
             for i in np.flatnonzero(is_fresh).tolist():
@@ -444,13 +448,15 @@ class _Vector:
                 if episode is None or was_waiting[i]:
                     continue
                 is_last = is_done[i] and self.mode == SAME_STEP
-                episode.update(
-                    float(rewards[i]), info["final_obs"][i] if is_last else after[i],
-                    bool(terminated[i]), bool(truncated[i]),
-                    next_info=None if is_done[i] else infos[i],
-                )  # fmt: skip
-                if episode.is_over:
-                    self.open[i] = None
+                seen_last = info["final_obs"][i] if is_last else after[i]
+                outcome = float(rewards[i]), copy.deepcopy(seen_last)  # which may be filled anew
+                outcomes[i].append(
+                    (*outcome, terminated[i], truncated[i], None if is_done[i] else infos[i])
+                )
+                if is_done[i] or episode.step == agent.horizon:
+                    for reward, following, ends, cuts, next_info in outcomes[i]:
+                        episode.update(reward, following, ends, cuts, next_info=next_info)
+                    self.open[i], outcomes[i] = None, []
                     resets[i] |= not is_done[i]
                     agent.run.was_cut = agent.run.was_cut or not is_done[i]
                     self._record(episode)
