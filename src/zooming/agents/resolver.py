@@ -5,7 +5,8 @@ action. The plan for the empirical law of the noise then has the regret H^1.5 sq
 episodes, whatever the size of states and actions (Wan et al. 2024, for exogenous noise): every
 action shows the same noise, so nothing needs to be explored.
 
-The law is `Records.laws` of all episodes since the last change of the law. A change is looked for
+The law is `Records.laws` of all episodes since the last change of the law. It is smoothed unless
+the states are integers, where noise may be the name of a thing, such as a node of a graph. A change is looked for
 every CHECK_EVERY episodes. The score of an episode is the sum, over its steps, of the rank of its
 noise among all episodes at that step. The scores of the last w episodes are compared with those
 before: under one law, the standardized difference is about normal. A second score, the distance of
@@ -31,6 +32,7 @@ from numpy.typing import NDArray
 
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.problem import stated_range
+from zooming.agents.base.seeds import copy_generator
 from zooming.agents.base.status import clipping_text
 from zooming.agents.training.history import RunArrays
 from zooming.envs.compiled import CompiledEnv, Outcomes, find_compiled
@@ -64,7 +66,8 @@ class Resolver(Agent):
     It is told the dynamics and sees the noise of each step. It never reads the law that an
     environment declares. It does not explore, because all actions show the same noise; where noise
     is censored, it plans boldly. A new plan is made at the start of an episode if the episodes have
-    grown by 10 %, or if the law of the noise has changed.
+    grown by 10 %, or if the law of the noise has changed; and within the first episode after steps
+    1, 2, 4, 8 and so on.
 
     Parameters
     ----------
@@ -193,6 +196,7 @@ class Resolver(Agent):
         with self.run.lock:
             if step == 0:
                 self._begin_episode()
+            self._plan_within(step)
             return self._play_plan(step, state, info)
 
     def prepare_play(self) -> None:
@@ -201,7 +205,9 @@ class Resolver(Agent):
     def act_play(
         self, play: Any, step: int, observation: Any, info: Mapping[str, Any] | None
     ) -> Any:
-        return self._play_plan(step, self.checked_state(step, observation), info)
+        state = self.checked_state(step, observation)
+        self._plan_within(step)
+        return self._play_plan(step, state, info)
 
     def _play_plan(self, step: int, state: Floats, info: Mapping[str, Any] | None) -> Any:
         plan = self.plan if self.bold is None else self.bold
@@ -334,12 +340,21 @@ class Resolver(Agent):
         if n >= self._due and not np.isnan(self._seen[self._first : n]).all():
             self._resolve()
 
+    def _plan_within(self, step: int) -> None:
+        """Plan within the first episode, whenever the steps have doubled."""
+        is_first = self._n_episodes == 1 and step > 0 and step & (step - 1) == 0
+        if is_first and self.model is not None and not np.isnan(self._seen[0, step - 1]).any():
+            self._resolve()
+            self._due = 1
+
     def _resolve(self, records: Records | None = None) -> None:
         """Plan on the law of the noise seen."""
         assert self.model is not None
         records = self.records if records is None else records
-        laws = self._condensed(records.laws(self.horizon))
-        if self.resolution is None and not self.model.has_whole_states:
+        smoothed = not self.model.has_whole_states
+        laws = self._condensed(records.laws(self.horizon, smoothed))
+        is_first = not self._first and self._n_episodes <= 1
+        if self.resolution is None and smoothed and not is_first:
             cells = usual_cells(self.model, sum(len(weights) for _, weights in laws))
             if not 1.0 / COARSER <= cells / self.plan.resolution <= COARSER:
                 self.plan, self.bold = self._new_plan(cells), None
@@ -371,26 +386,54 @@ class Resolver(Agent):
         return [different[id(values)] for values, _ in laws]
 
     def play(self, env: Any, crossing: Crossing, log: RunArrays, end: int) -> int:
-        told = Crossing(crossing.generator, env.draw_outcome, env.start, env.given)
-        n_steps, n_state = min(self.horizon, env.horizon), self.axes.n_state
-        whole = np.full(n_state, float(env.has_whole_states))
-        bounds = np.stack([env.state_box.low, env.state_box.high, whole], axis=1)
-        while int(log.done[0]) < end:
+        while (done := int(log.done[0])) < end:
             self._begin_episode()
-            n, done = self._n_episodes, int(log.done[0])
+            n = self._n_episodes
+            plan = self.plan if n else self._rehearse(env, crossing.generator)
             last = min(end, done + max(1, self._due - n), done + CHECK_EVERY - n % CHECK_EVERY)
-            room = np.empty(((last - done) * n_steps, env.n_noise))
-            seen, plan = np.zeros(1, np.int64), self.plan
-            code = policies.play()(
-                told.handle, env.params, n_steps, *self.reward_range, plan.frame, plan.cells,
-                plan.best, plan.mixes, bounds, room, log.returns, log.n_balls, log.done, last,
-                log.trouble, self.run.clipping, seen,
-            )  # fmt: skip
-            for k in range(int(seen[0])):
-                self._keep(k % n_steps, room[k], False)
+            code, outcomes = self._play_fused(env, crossing.generator, plan, log, last)
+            for k, outcome in enumerate(outcomes):
+                self._keep(k % min(self.horizon, env.horizon), outcome, False)
             if code:
-                return int(code)
+                return code
         return 0
+
+    def _play_fused(
+        self, env: Any, generator: Any, plan: GridPolicy, log: RunArrays, last: int
+    ) -> tuple[int, Floats]:
+        """Play a plan until the log has `last` episodes. Return the kernel's code and the noise."""
+        told = Crossing(generator, env.draw_outcome, env.start, env.given)
+        n_steps = min(self.horizon, env.horizon)
+        whole = np.full(self.axes.n_state, float(env.has_whole_states))
+        bounds = np.stack([env.state_box.low, env.state_box.high, whole], axis=1)
+        room = np.empty(((last - int(log.done[0])) * n_steps, env.n_noise))
+        seen = np.zeros(1, np.int64)
+        code = policies.play()(
+            told.handle, env.params, n_steps, *self.reward_range, plan.frame, plan.cells,
+            plan.best, plan.mixes, bounds, room, log.returns, log.n_balls, log.done, last,
+            log.trouble, self.run.clipping, seen,
+        )  # fmt: skip
+        return int(code), room[: int(seen[0])]
+
+    def _rehearse(self, env: Any, generator: Any) -> GridPolicy:
+        """Return the policy of the first episode: at each step the plan that `act` would make.
+
+        The episode is played with copies of the generator, once for each plan. The noise of the
+        first k steps does not depend on what is played later.
+        """
+        found, clipping, k = self._new_plan(self.plan.resolution), self.run.clipping.copy(), 1
+        while k < min(self.horizon, env.horizon):
+            twin = copy_generator(generator)
+            code, outcomes = self._play_fused(env, twin, found, RunArrays(1), 1)
+            self.run.clipping[:] = clipping
+            if code:  # the episode itself will say why
+                return found
+            values = np.full((1, self.horizon, env.n_noise), np.nan)
+            values[0, :k] = outcomes[:k]
+            self._resolve(Records(values))
+            found.best[k:], found.mixes[k:] = self.plan.best[k:], self.plan.mixes[k:]
+            k *= 2
+        return found
 
     # --- the policy -------------------------------------------------------------------------------
 

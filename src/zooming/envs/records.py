@@ -15,6 +15,9 @@ Meier: P(noise > v) is the product over the values u <= v of 1 - (seen at u) / (
 more than u). What remains beyond the largest value cannot be learned from the records; it is put at
 that value.
 
+A plan may use a smoothed law instead, see `smooth`: few records of a smooth law have gaps, and a
+plan for them would play into the gaps.
+
 A law of more than MOST_VALUES values is condensed: the values are halved again and again at the
 median of the widest column, and the mean of each part stands for the part. Means are kept exactly.
 """
@@ -38,6 +41,7 @@ LAWS = ("auto", "pooled", "step")
 LEVEL = 0.005  # probability below which steps are said to differ
 MOST_TESTED = 20_000  # values for the test of steps
 MOST_VALUES = 256  # of a law; more are condensed
+N_BINS = 64  # of values that are no multiples of a unit, to smooth them
 Mask = NDArray[np.bool_]
 
 
@@ -119,7 +123,7 @@ class Records:
             )
         self.rows: NDArray[np.int64] | None = None  # row of the source of each value, if read
         self.skipped = ""  # faults of the rows that were left out, in words
-        self._known_laws: dict[int, list[Weighted]] = {}
+        self._known_laws: dict[tuple[int, bool], list[Weighted]] = {}
 
     read = UpperMethod()
 
@@ -213,25 +217,26 @@ class Records:
         chance = steps_differ(self.cut(horizon)[0])
         return ("step" if chance < LEVEL else "pooled"), chance
 
-    def laws(self, horizon: int) -> list[Weighted]:
-        """Return (values [n, n_columns], weights [n]) of each step."""
-        if horizon not in self._known_laws:
+    def laws(self, horizon: int, smoothed: bool = False) -> list[Weighted]:
+        """Return (values [n, n_columns], weights [n]) of each step, `smoothed` if asked for."""
+        key = horizon, smoothed
+        if key not in self._known_laws:
             values, hidden = self.cut(horizon)
             how = self.choice(horizon)[0]
             seasons = {"pooled": [0] * horizon, "step": range(horizon), "season": self.by or ()}
             season: Sequence[Any] = seasons[how]
             found = {
-                one: self._law(values, hidden, np.array([s == one for s in season]))
+                one: self._law(values, hidden, np.array([s == one for s in season]), smoothed)
                 for one in dict.fromkeys(season)
             }
-            self._known_laws[horizon] = [found[one] for one in season]
-        return self._known_laws[horizon]
+            self._known_laws[key] = [found[one] for one in season]
+        return self._known_laws[key]
 
     def law(self, step: int, horizon: int) -> Weighted:
         """Return (values [n, n_columns], weights [n]) of one step."""
         return self.laws(horizon)[step]
 
-    def _law(self, values: Floats, hidden: Mask, steps: Mask) -> Weighted:
+    def _law(self, values: Floats, hidden: Mask, steps: Mask, smoothed: bool) -> Weighted:
         rows, is_hidden = values[:, steps].reshape(-1, self.n_noise), hidden[:, steps].ravel()
         is_there = ~np.isnan(rows).any(axis=1)
         rows, is_hidden = rows[is_there], is_hidden[is_there]
@@ -241,6 +246,8 @@ class Records:
                 f"the records have no value of {', '.join(self.names)} at step {named}; leave the "
                 'step out, or give law="pooled", which uses the values of other steps'
             )
+        if smoothed and self.n_noise == 1 and not is_hidden.any():
+            return smooth(rows[:, 0])
         return empirical_law(rows, is_hidden if self.censored is not None else None)
 
     def condensed_by(self, horizon: int) -> float:
@@ -288,6 +295,51 @@ def empirical_law(rows: Floats, hidden: Mask | None = None) -> Weighted:
     if len(values) > MOST_VALUES:
         values, weights = condense(values, weights, MOST_VALUES)
     return np.ascontiguousarray(values), weights
+
+
+def smooth(column: Floats) -> Weighted:
+    """Return a law whose weights are smooth, on multiples of a unit between the ends of a column.
+
+    Each value is moved towards the mean and spread over the multiples by a normal density of
+    deviation h, so that mean and variance are kept. h is the one for which the values are most
+    likely, each under the law of the others; h = 0 is the empirical law. If the values are no
+    multiples of the smallest gap, they are first shared between the neighbors of N_BINS + 1 points.
+    """
+    places, seen = np.unique(column, return_counts=True)
+    if len(places) < 3:
+        return empirical_law(column[:, None])
+    n, width = len(column), places[-1] - places[0]
+    index = (places - places[0]) / np.diff(places).min()
+    if index[-1] > MOST_VALUES or np.abs(index - np.rint(index)).max() > 1e-6:
+        index = (places - places[0]) * (N_BINS / width)
+    n_points = int(np.rint(index[-1])) + 1
+    below = np.minimum(np.floor(index + 1e-6).astype(int), n_points - 2)
+    share = np.clip(index - below, 0.0, 1.0)
+    counts = np.bincount(below, seen * (1.0 - share), n_points)
+    counts += np.bincount(below + 1, seen * share, n_points)
+    points = np.arange(float(n_points))
+    mean = float(counts @ points) / n
+    variance = float(counts @ (points - mean) ** 2) / n
+    best, found, deviation = _left_out(counts, counts, 1.0), counts, 0.5
+    while deviation <= n_points / 3:
+        moved = mean + (points - mean) / math.sqrt(1.0 + deviation**2 / variance)
+        spread = np.exp(-0.5 * ((points[:, None] - moved) / deviation) ** 2)
+        spread /= spread.sum(axis=0)
+        law = spread @ counts
+        likely = _left_out(counts, law, np.diag(spread))
+        if likely > best:
+            best, found = likely, law
+        deviation *= math.sqrt(2.0)
+    keep = found > 0
+    values = places[0] + points[keep] * (width / (n_points - 1))
+    return values[:, None], found[keep] / found[keep].sum()
+
+
+def _left_out(counts: Floats, law: Floats, own: Any) -> float:
+    """Return the log-likelihood of counts, each value under a law without its `own` share."""
+    seen = counts > 0
+    others = np.maximum((law - own)[seen], 1e-12)
+    return float(counts[seen] @ np.log(others))
 
 
 def kaplan_meier(values: Floats, hidden: Mask) -> Weighted:
