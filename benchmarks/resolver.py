@@ -11,7 +11,8 @@ with the true law, and a* its action. With the states that the plan reaches on d
 
     V* - V = E sum_h [Q*_h(x_h, a*_h(x_h)) - Q*_h(x_h, a_h)].
 
-The regret of `Resolver` is the sum of this over all episodes, that of `Auto` is from its returns.
+The regret of `Resolver` is the sum of this over all episodes but the first, within which it plans
+anew; the regret of the first episode, and that of `Auto`, is from returns.
 """
 
 from __future__ import annotations
@@ -118,9 +119,13 @@ def reach(name: str, seed: int, episodes: int, **options: Any) -> tuple[list[flo
     marks = [n for n in (10, 200, episodes) if n <= episodes]
     while agent.n_episodes < episodes:
         before = agent.n_episodes
-        agent.learn(1)  # makes the plan that is due
+        first = agent.learn(1).returns[0]  # makes the plan that is due
         plan = agent.plan
         loss = found.loss(lambda step, x, plan=plan: plan.actions(np.full(len(x), step), x))
+        losses[agent.n_episodes] = loss
+        if not before:
+            regret += (found.optimum - first) / found.unit
+            continue
         until = min([agent.status()["next plan"], *(n for n in marks if n > before)])
         if until > agent.n_episodes:
             agent.learn(until - agent.n_episodes)
@@ -151,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for k in range(given.auto)
         ]
         rule = getattr(found.inner, "rule", None)
-        lost = "" if rule is None else f"{n * found.loss(lambda step, x: _ask(rule, step, x)):.0f}"
+        lost = "" if rule is None else f"{n * found.loss(partial(_ask, rule)):.0f}"
         print(
             f"| {name} | {' | '.join(f'{share:.1f}' for share in shares)} | {np.mean(regrets):.1f} "
             f"({max(regrets):.1f}) | {f'{np.mean(autos):.0f}' if autos else ''} | {lost} |",

@@ -6,17 +6,17 @@ episodes, whatever the size of states and actions (Wan et al. 2024, for exogenou
 action shows the same noise, so nothing needs to be explored.
 
 The law is `Records.laws` of all episodes since the last change of the law. It is smoothed unless
-the states are integers, where noise may be the name of a thing, such as a node of a graph. A change is looked for
-every CHECK_EVERY episodes. The score of an episode is the sum, over its steps, of the rank of its
-noise among all episodes at that step. The scores of the last w episodes are compared with those
-before: under one law, the standardized difference is about normal. A second score, the distance of
-the rank from the middle, shows a change of the spread. If one is beyond ALARM, older episodes are
-dropped.
+the states are integers, where noise may be the name of a thing, such as a node of a graph.
+
+A change is looked for every CHECK_EVERY episodes. The score of an episode is the sum, over its
+steps, of the rank of its noise among all episodes at that step. The scores of the last w episodes
+are compared with those before: under one law, the standardized difference is about normal. A second
+score, the distance of the rank from the middle, shows a change of the spread. If one is beyond
+ALARM, older episodes are dropped.
 
 Where noise is censored (only sales are seen, not the demand beyond the stock), a greedy plan never
-learns what it does not see. So `act` plans on a law whose tail is raised: P(noise > v) plus BOLD
-standard errors of Greenwood's formula, and what was never seen lies one gap above the largest
-value. `predict` plans on the law of Kaplan and Meier itself.
+learns what it does not see. So what was hidden at the largest value is put one gap above it, see
+`envs.records.kaplan_meier`: the plan tries one more, and sees.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from zooming.agents.base.seeds import copy_generator
 from zooming.agents.base.status import clipping_text
 from zooming.agents.training.history import RunArrays
 from zooming.envs.compiled import CompiledEnv, Outcomes, find_compiled
-from zooming.envs.records import Mask, Records, condense, raise_tail, rank
+from zooming.envs.records import Records, condense, rank
 from zooming.envs.state_grid import Grid, GridPolicy, usual_cells
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels.loop.crossing import Crossing
@@ -56,7 +56,6 @@ GROWTH = 1.1  # a new plan is due when the episodes have grown by this factor
 MOST_OUTCOMES = 32  # values of a law for a plan
 COARSER = 1.5  # ratio of the usual number of cells to that of the plan from which on it changes
 CHECK_EVERY, WINDOWS, MOST_BEFORE, ALARM = 5, (10, 20, 40), 200, 4.8
-BOLD = 1.0  # standard errors by which the tail is raised where noise is censored
 Told = Callable[[Any, Any, float, Any, Mapping[str, Any]], Any]
 
 
@@ -65,9 +64,9 @@ class Resolver(Agent):
 
     It is told the dynamics and sees the noise of each step. It never reads the law that an
     environment declares. It does not explore, because all actions show the same noise; where noise
-    is censored, it plans boldly. A new plan is made at the start of an episode if the episodes have
-    grown by 10 %, or if the law of the noise has changed; and within the first episode after steps
-    1, 2, 4, 8 and so on.
+    is censored, it tries one unit more than it has seen. A new plan is made at the start of an
+    episode if the episodes have grown by 10 %, or if the law of the noise has changed; and within
+    the first episode after steps 1, 2, 4, 8 and so on.
 
     Parameters
     ----------
@@ -127,7 +126,6 @@ class Resolver(Agent):
         self.resolution = None if resolution is None else check_int(resolution, "resolution", 4)
         self.model: CompiledEnv | None = self._find_model(env, model)
         self.plan = self._new_plan()
-        self.bold: GridPolicy | None = None  # the plan that `act` plays if noise is censored
         n_noise = 1 if self.model is None else self.model.n_noise
         self._seen = np.full((8, self.horizon, n_noise), np.nan)
         self._hidden = np.zeros((8, self.horizon), bool)
@@ -210,8 +208,7 @@ class Resolver(Agent):
         return self._play_plan(step, state, info)
 
     def _play_plan(self, step: int, state: Floats, info: Mapping[str, Any] | None) -> Any:
-        plan = self.plan if self.bold is None else self.bold
-        action = plan.actions(np.array([step]), state[None])[0]
+        action = self.plan.actions(np.array([step]), state[None])[0]
         return self.axes.shaped_action(self._nearest(action, self._feasible(step, info)))
 
     def update(
@@ -351,39 +348,16 @@ class Resolver(Agent):
         """Plan on the law of the noise seen."""
         assert self.model is not None
         records = self.records if records is None else records
-        smoothed = not self.model.has_whole_states
-        laws = self._condensed(records.laws(self.horizon, smoothed))
+        laws = planning_laws(self.model, records, self.horizon)
         is_first = not self._first and self._n_episodes <= 1
-        if self.resolution is None and smoothed and not is_first:
+        if self.resolution is None and not self.model.has_whole_states and not is_first:
             cells = usual_cells(self.model, sum(len(weights) for _, weights in laws))
             if not 1.0 / COARSER <= cells / self.plan.resolution <= COARSER:
-                self.plan, self.bold = self._new_plan(cells), None
+                self.plan = self._new_plan(cells)
         self.plan.solve(self.model, laws)
         self._laws = laws
         self._n_plans += 1
-        if records.censored is not None and records.censored.any():
-            bold = [
-                raise_tail(*law, *self._at_risk(records, step), BOLD)
-                for step, law in enumerate(laws)
-            ]
-            self.bold = self.bold or self._new_plan(self.plan.resolution)
-            self.bold.solve(self.model, self._condensed(bold))
         self._due = max(self._n_episodes + 1, self._first + math.ceil(GROWTH * self.n_records))
-
-    def _at_risk(self, records: Records, step: int) -> tuple[Floats, Mask]:
-        """Return the values and the mask from which the law of a step was made."""
-        values, hidden = records.cut(self.horizon)
-        if records.choice(self.horizon)[0] != "pooled":
-            values, hidden = values[:, step : step + 1], hidden[:, step : step + 1]
-        is_there = ~np.isnan(values[..., 0])
-        return values[..., 0][is_there], hidden[is_there]
-
-    def _condensed(self, laws: Sequence[Outcomes]) -> list[Outcomes]:
-        different = {id(law[0]): law for law in laws}
-        for key, (values, weights) in different.items():
-            if len(values) > MOST_OUTCOMES:
-                different[key] = condense(values, weights, MOST_OUTCOMES)
-        return [different[id(values)] for values, _ in laws]
 
     def play(self, env: Any, crossing: Crossing, log: RunArrays, end: int) -> int:
         while (done := int(log.done[0])) < end:
@@ -538,15 +512,13 @@ class Resolver(Agent):
         n = self._n_episodes
         values = {
             "first": self._first, "due": self._due, "n_plans": self._n_plans,
-            "n_untold": self._n_untold, "checked": self._checked, "is_bold": self.bold is not None,
+            "n_untold": self._n_untold, "checked": self._checked,
             "is_solved": self.plan.is_solved, "n_noise": self._seen.shape[2],
             "cells": self.plan.resolution,
         }  # fmt: skip
         arrays = {"seen": self._seen[:n], "hidden": self._hidden[:n], **self.plan.state()}
         for step, law in enumerate(self._laws or ()):
             arrays[f"values_{step}"], arrays[f"weights_{step}"] = law
-        if self.bold is not None:
-            arrays |= {f"bold_{name}": array for name, array in self.bold.state().items()}
         return values, arrays
 
     def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -577,10 +549,6 @@ class Resolver(Agent):
         if cells != self.plan.resolution:
             self.plan = self._new_plan(cells)
         self.plan.restore(arrays, values["is_solved"] is True)
-        if values["is_bold"] is True:
-            self.bold = self._new_plan(cells)
-            own = {name: arrays[f"bold_{name}"] for name in self.bold.state()}
-            self.bold.restore(own, True)
         if "values_0" in arrays:
             laws = [(arrays[f"values_{h}"], arrays[f"weights_{h}"]) for h in range(self.horizon)]
             for points, weights in laws:
@@ -601,6 +569,23 @@ def _check_told(function: Any, name: str) -> Any:
             "next_observation, info)"
         )
     return function
+
+
+def planning_laws(model: CompiledEnv, records: Records, horizon: int) -> list[Outcomes]:
+    """Return the law of each step for a plan: smoothed, and of at most MOST_OUTCOMES values.
+
+    It is not smoothed if states are integers: noise may then be a name, such as a node of a graph.
+    """
+    return _condensed(records.laws(horizon, "bold" if model.has_whole_states else "smooth"))
+
+
+def _condensed(laws: Sequence[Outcomes]) -> list[Outcomes]:
+    """Return laws of at most MOST_OUTCOMES values. Equal laws stay one object."""
+    different = {id(law[0]): law for law in laws}
+    for key, (values, weights) in different.items():
+        if len(values) > MOST_OUTCOMES:
+            different[key] = condense(values, weights, MOST_OUTCOMES)
+    return [different[id(values)] for values, _ in laws]
 
 
 def changed_after(seen: Floats) -> int | None:

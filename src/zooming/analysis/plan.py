@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from zooming.agents.auto.auto import Auto
 from zooming.agents.base.agent import Policy
-from zooming.agents.resolver import Resolver, largest_change
+from zooming.agents.resolver import Resolver, largest_change, planning_laws
 from zooming.analysis.evaluate import as_policy
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.envs.compiled import CompiledEnv, find_compiled
@@ -45,6 +45,7 @@ MOST_BOUND = 200  # episodes for the perfect-information bound
 MOST_STARTS = 64  # start states that are played one by one
 LEARNED_EPISODES = 2000  # that Auto learns if the states have too many axes for a grid
 DOUBT = 3.3  # standard errors beyond which something is said to depend
+DEPENDS = 0.001  # probability below which noise is said to depend on a state or an action
 Choose = Callable[[int, Floats], Floats]
 
 
@@ -288,7 +289,7 @@ class Plan:
         if isinstance(self.agent, Auto):
             return self._choice_of(_learn(model.with_records(records)))
         policy = GridPolicy.of(model, self.horizon, self.agent.plan.resolution)
-        policy.solve(model, records.laws(self.horizon))
+        policy.solve(model, planning_laws(model, records, self.horizon))
         return lambda step, states: policy.actions(np.full(len(states), step), states)
 
     def _choice_of(self, policy: Any) -> Choose:
@@ -517,6 +518,14 @@ def _doubts(records: Records, horizon: int) -> list[str]:
         once = [str(one) for one, n in counts.items() if n <= 1]
         if once:
             found.append(f"the season {once[0]} is covered once: its law is one value")
+    for noise, name, chance in records.dependence(horizon):
+        if chance < DEPENDS:
+            found.append(
+                f"{noise} seems to depend on {name} (F test, p = {chance:.1g}): a plan takes noise "
+                "as the same for every state and action, so its value is wrong where they change. "
+                "Give the law as a function of them, outcomes=(values, function), or learn with "
+                "zooming.Auto"
+            )
     for k, name in enumerate(records.names):
         size, z = _memory(traces[:, :, k])
         if abs(z) > DOUBT and not records.dependent:
