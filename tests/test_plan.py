@@ -8,7 +8,7 @@ import pytest
 
 import zooming
 from helpers import box
-from zooming.analysis.plan import play_traces
+from zooming.analysis.plan import _doubts, play_traces
 from zooming.app import cli
 
 pytestmark = pytest.mark.kernels
@@ -138,6 +138,38 @@ def test_doubts_about_the_records_are_said():
     found = zooming.plan(shop(zooming.Records(holes)), folds=3)
     assert any("1 episode of 40 have missing values" in one for one in found.warnings)
     assert len(found.returns) == 39
+
+
+def test_noise_that_depends_on_a_recorded_action_is_doubted():
+    rng = np.random.default_rng(0)
+    price = rng.uniform(1.0, 3.0, (60, HORIZON))
+    demand = np.minimum(rng.poisson(8.0 - 2.0 * price), 20).astype(float)
+    for values, is_doubted in ((demand, True), (poisson(60), False)):
+        records = zooming.Records(values, context={"price": price})
+        found = zooming.plan(shop(records), folds=2).warnings
+        assert any("noise seems to depend on price (F test" in one for one in found) == is_doubted
+
+
+def test_censored_values_and_a_season_seen_once_are_doubted():
+    demand = poisson(40)
+    records = zooming.Records(np.minimum(demand, 6.0), censored=demand >= 6.0)
+    found = zooming.plan(shop(records), folds=2).warnings
+    assert any("of the values are censored: what lies beyond 6 was never seen" in x for x in found)
+    seasons = zooming.Records([[3.0, 4.0, 5.0, np.nan]] * 3 + [[1.0, 2.0, 2.0, 9.0]], by="aaab")
+    found = _doubts(seasons, HORIZON)
+    assert any("the season b is covered once" in one for one in found)
+
+
+@pytest.mark.slow
+def test_the_interval_of_the_value_covers_the_truth():
+    """Of 60 sets of records, 57 are expected; fewer than 53 has a probability of 0.01."""
+    law = np.array([math.exp(-5.0) * 5.0**k / math.factorial(k) for k in range(21)])
+    truth, covered = shop((np.arange(21.0), law / law.sum())), 0
+    for seed in range(60):
+        plan = zooming.plan(shop(zooming.Records(poisson(40, seed + 100))), folds=4)
+        earned = zooming.evaluate(plan.agent, truth, exact=True).mean
+        covered += plan.value.low <= earned <= plan.value.high
+    assert covered >= 53
 
 
 def test_a_plan_needs_records():

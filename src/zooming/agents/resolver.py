@@ -318,7 +318,12 @@ class Resolver(Agent):
             part = slice(self._n_episodes, self._n_episodes + len(values))
             self._seen[part], self._hidden[part] = values, hidden
             self._n_episodes += len(values)
-            self._resolve(records if part.start == 0 else None)
+            try:
+                self._resolve(records if part.start == 0 else None)
+            except ConfigurationError:
+                self._n_episodes = part.start
+                self._seen[part] = np.nan
+                raise
 
     # --- planning ---------------------------------------------------------------------------------
 
@@ -354,8 +359,7 @@ class Resolver(Agent):
             cells = usual_cells(self.model, sum(len(weights) for _, weights in laws))
             if not 1.0 / COARSER <= cells / self.plan.resolution <= COARSER:
                 self.plan = self._new_plan(cells)
-        self.plan.solve(self.model, laws)
-        self._laws = laws
+        self._laws = solve_plan(self.plan, self.model, records)
         self._n_plans += 1
         self._due = max(self._n_episodes + 1, self._first + math.ceil(GROWTH * self.n_records))
 
@@ -571,12 +575,30 @@ def _check_told(function: Any, name: str) -> Any:
     return function
 
 
-def planning_laws(model: CompiledEnv, records: Records, horizon: int) -> list[Outcomes]:
+def planning_laws(
+    model: CompiledEnv, records: Records, horizon: int, smoothed: bool = True
+) -> list[Outcomes]:
     """Return the law of each step for a plan: smoothed, and of at most MOST_OUTCOMES values.
 
     It is not smoothed if states are integers: noise may then be a name, such as a node of a graph.
     """
-    return _condensed(records.laws(horizon, "bold" if model.has_whole_states else "smooth"))
+    is_smooth = smoothed and not model.has_whole_states
+    return _condensed(records.laws(horizon, "smooth" if is_smooth else "bold"))
+
+
+def solve_plan(policy: GridPolicy, model: CompiledEnv, records: Records) -> list[Outcomes]:
+    """Solve a policy for the law of the records, and return the laws.
+
+    If the dynamics refuse a value that only the smoothed law has, the law is not smoothed. An error
+    then names a value of the records.
+    """
+    laws = planning_laws(model, records, policy.horizon)
+    try:
+        policy.solve(model, laws)
+    except ConfigurationError:
+        laws = planning_laws(model, records, policy.horizon, smoothed=False)
+        policy.solve(model, laws)
+    return laws
 
 
 def _condensed(laws: Sequence[Outcomes]) -> list[Outcomes]:

@@ -4,10 +4,12 @@ The plan is the best policy for the law of the records, see `envs.state_grid.Gri
 numbers judge it. Let the n complete episodes of the records be cut into folds, let p_-f be the plan
 without the episodes of fold f, and R(p, e) the return of p on the recorded noise of episode e:
 
-    out of sample    mean of R(p_-f(e), e), with the t interval over the episodes e,
+    out of sample    mean of R(p_-f(e), e), with a t interval over the episodes e,
     in sample        mean of R(p, e): too good, because p has seen e; the difference is optimism,
     bound            mean of max_p R(p, e), each episode known in advance: nobody earns more.
 
+The plans of the folds share episodes, so the t interval is too short. With F folds, each plan is
+made of (F - 1) / F of the episodes, and the interval is widened as if there were so many only.
 Episodes are played whole, so the first two are honest for noise that is dependent in time, too.
 """
 
@@ -27,7 +29,7 @@ from numpy.typing import NDArray
 
 from zooming.agents.auto.auto import Auto
 from zooming.agents.base.agent import Policy
-from zooming.agents.resolver import Resolver, largest_change, planning_laws
+from zooming.agents.resolver import Resolver, largest_change, solve_plan
 from zooming.analysis.evaluate import as_policy
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.envs.compiled import CompiledEnv, find_compiled
@@ -158,10 +160,11 @@ class Plan:
             advance(1)
         own = self._play(self._choice_of(self.agent))
         interval = mean_interval(self.returns)
+        half = math.sqrt(folds / (folds - 1)) * (interval.high - interval.mean)
         bound = self._bound()
         advance(1)
         self.value = PlanValue(
-            interval.mean, interval.low, interval.high, 0.95, float(own.mean()), bound, agent
+            interval.mean, interval.mean - half, interval.mean + half, 0.95, float(own.mean()), bound, agent
         )
         self.warnings = _doubts(self.records, self.horizon)
 
@@ -289,7 +292,7 @@ class Plan:
         if isinstance(self.agent, Auto):
             return self._choice_of(_learn(model.with_records(records)))
         policy = GridPolicy.of(model, self.horizon, self.agent.plan.resolution)
-        policy.solve(model, planning_laws(model, records, self.horizon))
+        solve_plan(policy, model, records)
         return lambda step, states: policy.actions(np.full(len(states), step), states)
 
     def _choice_of(self, policy: Any) -> Choose:
@@ -514,7 +517,10 @@ def _doubts(records: Records, horizon: int) -> list[str]:
             "seen and is not known; returns on censored episodes take the values as they are"
         )
     if records.by is not None:
-        counts = {one: len(values) * sum(s == one for s in records.by) for one in records.by}
+        known = np.isfinite(values).all(axis=2).sum(axis=0)  # episodes with a value at each step
+        counts = dict.fromkeys(records.by, 0)
+        for season, n_known in zip(records.by, known.tolist(), strict=True):
+            counts[season] += n_known
         once = [str(one) for one, n in counts.items() if n <= 1]
         if once:
             found.append(f"the season {once[0]} is covered once: its law is one value")

@@ -350,7 +350,8 @@ def smooth(column: Floats) -> Weighted:
     n_points = int(np.rint(index[-1])) + 1
     below = np.minimum(np.floor(index + 1e-6).astype(int), n_points - 2)
     share = np.clip(index - below, 0.0, 1.0)
-    counts = np.bincount(below, seen * (1.0 - share), n_points)
+    counts: Floats = np.zeros(n_points)
+    counts += np.bincount(below, seen * (1.0 - share), n_points)
     counts += np.bincount(below + 1, seen * share, n_points)
     points = np.arange(float(n_points))
     mean = float(counts @ points) / n
