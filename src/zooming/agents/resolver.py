@@ -54,7 +54,7 @@ from zooming.validation import (
 
 GROWTH = 1.1  # a new plan is due when the episodes have grown by this factor
 MOST_OUTCOMES = 32  # values of a law for a plan
-COARSER = 1.5  # ratio of the usual number of cells to that of the plan from which on it changes
+COARSER = 1.25  # ratio of the usual number of cells to that of the plan from which on it changes
 CHECK_EVERY, WINDOWS, MOST_BEFORE, ALARM = 5, (10, 20, 40), 200, 4.8
 Told = Callable[[Any, Any, float, Any, Mapping[str, Any]], Any]
 
@@ -346,16 +346,15 @@ class Resolver(Agent):
         """Plan within the first episode, whenever the steps have doubled."""
         is_first = self._n_episodes == 1 and step > 0 and step & (step - 1) == 0
         if is_first and self.model is not None and not np.isnan(self._seen[0, step - 1]).any():
-            self._resolve()
+            self._resolve(within=True)
             self._due = 1
 
-    def _resolve(self, records: Records | None = None) -> None:
-        """Plan on the law of the noise seen."""
+    def _resolve(self, records: Records | None = None, within: bool = False) -> None:
+        """Plan on the law of the noise seen. `within` an episode, the grid stays as it is."""
         assert self.model is not None
         records = self.records if records is None else records
         laws = planning_laws(self.model, records, self.horizon)
-        is_first = not self._first and self._n_episodes <= 1
-        if self.resolution is None and not self.model.has_whole_states and not is_first:
+        if self.resolution is None and not self.model.has_whole_states and not within:
             cells = usual_cells(self.model, sum(len(weights) for _, weights in laws))
             if not 1.0 / COARSER <= cells / self.plan.resolution <= COARSER:
                 self.plan = self._new_plan(cells)
@@ -408,7 +407,7 @@ class Resolver(Agent):
                 return found
             values = np.full((1, self.horizon, env.n_noise), np.nan)
             values[0, :k] = outcomes[:k]
-            self._resolve(Records(values))
+            self._resolve(Records(values), within=True)
             found.best[k:], found.mixes[k:] = self.plan.best[k:], self.plan.mixes[k:]
             k *= 2
         return found

@@ -164,7 +164,13 @@ class Plan:
         bound = self._bound()
         advance(1)
         self.value = PlanValue(
-            interval.mean, interval.mean - half, interval.mean + half, 0.95, float(own.mean()), bound, agent
+            interval.mean,
+            interval.mean - half,
+            interval.mean + half,
+            0.95,
+            float(own.mean()),
+            bound,
+            agent,
         )
         self.warnings = _doubts(self.records, self.horizon)
 
