@@ -265,6 +265,11 @@ def test_context_is_read_and_checked():
     )
     assert records.context["price"].tolist() == [[1.0, 2.0, 3.0]] * 3
     assert records.dependence(3) == [("demand", "price", 1.0)]  # too few to tell
+    table["price"][4] = "low"
+    with pytest.raises(zooming.TransitionError, match=r"context \(row 4: column 'price'\)"):
+        zooming.Records.read(table, noise="demand", episode="week", step="day", context="price")
+    with pytest.raises(zooming.ConfigurationError, match="give a dict {name: array}"):
+        zooming.Records(poisson(4, 3), context=["price"])
     with pytest.raises(zooming.ConfigurationError, match="context 'price' has shape"):
         zooming.Records(poisson(4, 3), context={"price": [1.0, 2.0]})
     with pytest.raises(zooming.ConfigurationError, match="'low', which is not a number"):

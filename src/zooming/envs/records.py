@@ -115,6 +115,11 @@ class Records:
         self.by = None if by is None else tuple(by)
         self.dependent = bool(dependent)
         self.censored = _as_mask(censored, self.values)
+        if context is not None and not isinstance(context, Mapping):
+            raise ConfigurationError(
+                f"context={short_repr(context)}: give a dict {{name: array}} of recorded states and "
+                "actions"
+            )
         self.context = {
             str(name): _as_context(str(name), given, self.values.shape[:2])
             for name, given in (context or {}).items()

@@ -152,6 +152,11 @@ class _Checks(RowChecks):
         self._n_episodes = int(number[-1]) + 1
         keep = usable & ~is_missing & ~is_large
         beside = np.empty((n, 0)) if rows["context"] is None else rows["context"]
+        self.flag(
+            "context", "with a missing value or text in a column of the context",
+            np.isnan(beside).any(axis=1), first,
+            lambda k: f"column {names['context'][int(np.isnan(beside[k]).argmax())]!r}",
+        )  # fmt: skip
         self._kept.append((
             number[keep], steps[keep].astype(np.int64), noise[keep], hidden[keep],
             np.flatnonzero(keep) + first, beside[keep],
