@@ -268,7 +268,7 @@ def test_context_is_read_and_checked():
     table["price"][4] = "low"
     with pytest.raises(zooming.TransitionError, match=r"context \(row 4: column 'price'\)"):
         zooming.Records.read(table, noise="demand", episode="week", step="day", context="price")
-    with pytest.raises(zooming.ConfigurationError, match="give a dict {name: array}"):
+    with pytest.raises(zooming.ConfigurationError, match="give a dict"):
         zooming.Records(poisson(4, 3), context=["price"])
     with pytest.raises(zooming.ConfigurationError, match="context 'price' has shape"):
         zooming.Records(poisson(4, 3), context={"price": [1.0, 2.0]})

@@ -117,8 +117,7 @@ class Records:
         self.censored = _as_mask(censored, self.values)
         if context is not None and not isinstance(context, Mapping):
             raise ConfigurationError(
-                f"context={short_repr(context)}: give a dict {{name: array}} of recorded states and "
-                "actions"
+                f"context={short_repr(context)}: give a dict {{name: array}} of states and actions"
             )
         self.context = {
             str(name): _as_context(str(name), given, self.values.shape[:2])

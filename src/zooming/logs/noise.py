@@ -154,7 +154,7 @@ class _Checks(RowChecks):
         beside = np.empty((n, 0)) if rows["context"] is None else rows["context"]
         self.flag(
             "context", "with a missing value or text in a column of the context",
-            np.isnan(beside).any(axis=1), first,
+            np.asarray(np.isnan(beside).any(axis=1)), first,
             lambda k: f"column {names['context'][int(np.isnan(beside[k]).argmax())]!r}",
         )  # fmt: skip
         self._kept.append((
