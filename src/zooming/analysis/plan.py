@@ -29,13 +29,13 @@ from numpy.typing import NDArray
 
 from zooming.agents.auto.auto import Auto
 from zooming.agents.base.agent import Policy
-from zooming.agents.resolver import Resolver, largest_change, solve_plan
+from zooming.agents.resolver import Resolver, largest_change, planning_laws, solve_plan
 from zooming.analysis.evaluate import as_policy
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.envs.compiled import CompiledEnv, find_compiled
 from zooming.envs.declared import DeclaredEnv
 from zooming.envs.records import Records, rank
-from zooming.envs.state_grid import MOST_AXES, GridPolicy, bad_transition
+from zooming.envs.state_grid import MOST_AXES, GridPolicy, bad_transition, usual_cells
 from zooming.errors import ConfigurationError
 from zooming.kernels.loop.jit import call_in_thread
 from zooming.kernels.solve.policies import advance
@@ -297,7 +297,9 @@ class Plan:
         model = model or self.env
         if isinstance(self.agent, Auto):
             return self._choice_of(_learn(model.with_records(records)))
-        policy = GridPolicy.of(model, self.horizon, self.agent.plan.resolution)
+        laws = planning_laws(model, records, self.horizon)
+        usual = usual_cells(model, sum(len(weights) for _, weights in laws))
+        policy = GridPolicy.of(model, self.horizon, self.agent.resolution or usual)
         solve_plan(policy, model, records)
         return lambda step, states: policy.actions(np.full(len(states), step), states)
 
