@@ -8,7 +8,8 @@ import pytest
 
 import zooming
 from helpers import box
-from zooming.analysis.plan import play_traces
+from zooming.analysis.intervals import mean_interval
+from zooming.analysis.plan import _doubts, play_traces
 from zooming.app import cli
 
 pytestmark = pytest.mark.kernels
@@ -140,6 +141,38 @@ def test_doubts_about_the_records_are_said():
     assert len(found.returns) == 39
 
 
+def test_noise_that_depends_on_a_recorded_action_is_doubted():
+    rng = np.random.default_rng(0)
+    price = rng.uniform(1.0, 3.0, (60, HORIZON))
+    demand = np.minimum(rng.poisson(8.0 - 2.0 * price), 20).astype(float)
+    for values, is_doubted in ((demand, True), (poisson(60), False)):
+        records = zooming.Records(values, context={"price": price})
+        found = zooming.plan(shop(records), folds=2).warnings
+        assert any("noise seems to depend on price (F test" in one for one in found) == is_doubted
+
+
+def test_censored_values_and_a_season_seen_once_are_doubted():
+    demand = poisson(40)
+    records = zooming.Records(np.minimum(demand, 6.0), censored=demand >= 6.0)
+    found = zooming.plan(shop(records), folds=2).warnings
+    assert any("of the values are censored: what lies beyond 6 was never seen" in x for x in found)
+    seasons = zooming.Records([[3.0, 4.0, 5.0, np.nan]] * 3 + [[1.0, 2.0, 2.0, 9.0]], by="aaab")
+    found = _doubts(seasons, HORIZON)
+    assert any("the season b is covered once" in one for one in found)
+
+
+@pytest.mark.slow
+def test_the_interval_of_the_value_covers_the_truth():
+    """Of 60 sets of records, 57 are expected; fewer than 53 has a probability of 0.01."""
+    law = np.array([math.exp(-5.0) * 5.0**k / math.factorial(k) for k in range(21)])
+    truth, covered = shop((np.arange(21.0), law / law.sum())), 0
+    for seed in range(60):
+        plan = zooming.plan(shop(zooming.Records(poisson(40, seed + 100))), folds=4)
+        earned = zooming.evaluate(plan.agent, truth, exact=True).mean
+        covered += plan.value.low <= earned <= plan.value.high
+    assert covered >= 53
+
+
 def test_a_plan_needs_records():
     with pytest.raises(zooming.ConfigurationError, match="has no records of its noise"):
         zooming.plan(shop(([1.0], [1.0])))
@@ -165,6 +198,32 @@ def test_dependent_records_are_valued_as_whole_episodes():
         plan.env, records.traces(HORIZON), plan._starts, plan._choice_of(order_up_to(6.0))
     )
     assert plan.compare(order_up_to(6.0)).rule == pytest.approx(everything.mean())
+
+
+def day_after_day(state, action, step, params, outcome, next_state):
+    demand = min(max(6.0 + 0.9 * (state[1] - 6.0) + outcome[0], 0.0), 20.0)
+    level = min(state[0] + action[0], 20.0)
+    sold = min(level, demand)
+    next_state[0], next_state[1] = level - sold, demand
+    return params[0] * sold - (level - state[0]) - 0.2 * (level - sold)
+
+
+def test_demand_that_follows_the_day_before_is_planned_with_the_last_value_as_a_state():
+    rng, demand = np.random.default_rng(0), np.full((80, HORIZON + 1), 6.0)
+    for k in range(HORIZON):
+        follows = 6.0 + 0.9 * (demand[:, k] - 6.0) + rng.normal(0.0, 3.0, 80)
+        demand[:, k + 1] = np.clip(follows, 0.0, 20.0)
+    whole = demand[:, 1:]
+    rest = whole - (6.0 + 0.9 * (demand[:, :-1] - 6.0))
+    blind = zooming.plan(shop(zooming.Records(whole, dependent=True)), folds=4)
+    knowing = zooming.compiled_env(
+        day_after_day, box((0.0, 20.0), (0.0, 20.0)), STOCK, HORIZON, params=[3.0],
+        start=[0.0, 6.0], outcomes=zooming.Records(rest),
+    )  # fmt: skip
+    gained = zooming.plan(knowing, folds=4).returns - blind.returns  # the same episodes
+    assert mean_interval(gained).low > 0.5
+    warned = zooming.plan(shop(zooming.Records(whole)), folds=2).warnings
+    assert any("depend on its value one step before" in one for one in warned)
 
 
 def four_shops(state, action, step, params, outcome, next_state):

@@ -11,7 +11,7 @@ import zooming
 from helpers import box
 from zooming.envs import functions
 from zooming.envs.gallery.queue import admit_draw, serve_draw
-from zooming.envs.records import condense, kaplan_meier, rank, steps_differ
+from zooming.envs.records import condense, hazards_differ, kaplan_meier, rank, smooth, steps_differ
 from zooming.kernels.loop.crossing import play_step
 
 pytestmark = pytest.mark.kernels
@@ -151,6 +151,138 @@ def test_censored_values_give_the_law_of_kaplan_and_meier():
     assert weights[values.ravel() <= 4].sum() == pytest.approx(share, abs=0.1)
     records = zooming.Records(seen.reshape(-1, 1), censored=hidden)
     assert records.law(0, 1)[1] == pytest.approx(weights)
+
+
+def plain_smooth(column, deviation, n_points, unit):
+    """Spread each value over the multiples of a unit by a normal density, one by one."""
+    index = [(x - min(column)) / unit for x in column]
+    mean = sum(index) / len(index)
+    variance = sum((i - mean) ** 2 for i in index) / len(index)
+    law = [0.0] * n_points
+    for i in index:
+        center = mean + (i - mean) / (1 + deviation**2 / variance) ** 0.5
+        masses = [np.exp(-((j - center) ** 2) / (2 * deviation**2)) for j in range(n_points)]
+        for j in range(n_points):
+            law[j] += masses[j] / sum(masses) / len(column)
+    return law
+
+
+@pytest.mark.plain
+def test_a_law_with_gaps_is_smoothed_and_keeps_mean_and_spread():
+    column = np.array([0.0, 0.5, 2.0, 3.0, 3.5, 4.0, 6.0, 7.5, 8.0, 10.0])
+    values, weights = smooth(column)
+    assert values.ravel() == pytest.approx(np.arange(21) / 2)
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights @ values[:, 0] == pytest.approx(column.mean(), abs=0.3)
+    grid = [0.5 * 2 ** (k / 2) for k in range(8)]
+    away = [np.abs(weights - plain_smooth(column, h, 21, 0.5)).max() for h in grid]
+    assert min(away) < 1e-12
+
+
+@pytest.mark.plain
+def test_a_law_that_is_not_smooth_is_left_as_it_was_seen():
+    rng = np.random.default_rng(0)
+    needs = rng.choice([10.0, 20.0, 40.0], 60, p=[0.5, 0.3, 0.2])
+    values, weights = smooth(needs)
+    assert values.ravel().tolist() == [10.0, 20.0, 40.0]
+    assert weights == pytest.approx([np.mean(needs == x) for x in (10, 20, 40)])
+    assert smooth(np.array([3.0, 3.0, 5.0]))[0].ravel().tolist() == [3.0, 5.0]
+
+
+@pytest.mark.plain
+def test_smoothing_comes_closer_to_a_smooth_law():
+    away = {"seen": 0.0, "smooth": 0.0}
+    truth = np.diff((np.arange(22) / 21) ** 3)
+    for seed in range(30):
+        ticks = np.random.default_rng(seed).choice(np.arange(21.0), (40, 1), p=truth)
+        for form in away:
+            values, weights = zooming.Records(ticks).laws(1, form)[0]
+            law = np.bincount(values[:, 0].astype(int), weights, 21)
+            away[form] += np.sum((law - truth) ** 2)
+    assert away["smooth"] < 0.7 * away["seen"]
+
+
+@pytest.mark.plain
+def test_steps_with_other_stocks_but_one_demand_share_their_law():
+    """Sales differ between steps with the stock; the demand behind them does not."""
+    alarms, caught = 0, 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        stock = np.broadcast_to([4.0, 6.0, 8.0, 10.0], (80, 4))
+        for means in (5.0, [4.0, 5.0, 6.0, 7.0]):
+            demand = rng.poisson(means, (80, 4)).astype(float)
+            records = zooming.Records(np.minimum(demand, stock), censored=demand >= stock)
+            is_step = records.choice(4)[0] == "step"
+            alarms, caught = (
+                alarms + (is_step and means == 5.0),
+                caught + (is_step and means != 5.0),
+            )
+    assert alarms <= 1  # the level of the test is 0.005
+    assert caught >= 55
+
+
+@pytest.mark.plain
+def test_the_log_rank_test_is_that_of_a_statistics_library():
+    stats = pytest.importorskip("scipy.stats")
+    rng, chances = np.random.default_rng(3), []
+    for _ in range(10):
+        demand = rng.exponential([5.0, 7.0], (60, 2))
+        hidden = demand >= 6.0
+        seen = np.minimum(demand, 6.0)
+        samples = [stats.CensoredData.right_censored(seen[:, h], hidden[:, h]) for h in range(2)]
+        chances.append((stats.logrank(*samples).pvalue, hazards_differ(seen, hidden)))
+    theirs, ours = np.log(np.array(chances)).T
+    assert ours == pytest.approx(theirs, abs=0.6)  # sums of (seen - share)^2 / share are smaller
+    assert (ours >= theirs - 1e-9).all()
+
+
+@pytest.mark.plain
+def test_noise_that_depends_on_an_action_is_noticed_and_other_noise_is_not():
+    alarms, caught = 0, {"line": 0, "valley": 0}
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        price, demand = rng.uniform(1.0, 9.0, (40, 7)), rng.poisson(5.0, (40, 7)).astype(float)
+        demand += np.arange(7)  # seasons are no dependence
+        price += np.arange(7)
+        alarms += _least_chance(demand, price) < 0.01
+        if seed < 50:
+            caught["line"] += _least_chance(demand + 0.35 * price, price) < 0.001
+            middle = price - price.mean(axis=0)
+            caught["valley"] += _least_chance(demand + 0.3 * middle**2, price) < 0.001
+    assert alarms <= 10  # 4 are expected
+    assert min(caught.values()) >= 45
+
+
+def _least_chance(demand, price):
+    return zooming.Records(demand, context={"price": price}).dependence(7)[0][2]
+
+
+@pytest.mark.plain
+def test_context_is_read_and_checked():
+    table = {**TABLE, "price": [1.0, 2.0, 3.0] * 3}
+    records = zooming.Records.read(
+        table, noise="demand", episode="week", step="day", context=["price"]
+    )
+    assert records.context["price"].tolist() == [[1.0, 2.0, 3.0]] * 3
+    assert records.dependence(3) == [("demand", "price", 1.0)]  # too few to tell
+    table["price"][4] = "low"
+    with pytest.raises(zooming.TransitionError, match=r"context \(row 4: column 'price'\)"):
+        zooming.Records.read(table, noise="demand", episode="week", step="day", context="price")
+    with pytest.raises(zooming.ConfigurationError, match="give a dict"):
+        zooming.Records(poisson(4, 3), context=["price"])
+    with pytest.raises(zooming.ConfigurationError, match="context 'price' has shape"):
+        zooming.Records(poisson(4, 3), context={"price": [1.0, 2.0]})
+    with pytest.raises(zooming.ConfigurationError, match="'low', which is not a number"):
+        zooming.Records(poisson(1, 2), context={"price": [["low", 2.0]]})
+
+
+@pytest.mark.plain
+def test_what_was_hidden_at_the_largest_value_is_one_gap_above_in_a_plan():
+    seen = np.array([1.0, 2.0, 2.0, 3.0, 4.0, 4.0, 4.0, 4.0])
+    hidden = np.array([0, 0, 0, 0, 0, 1, 1, 1], bool)
+    values, weights = kaplan_meier(seen, hidden, is_bold=True)
+    assert values.ravel().tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert weights == pytest.approx([1 / 8, 2 / 8, 1 / 8, 1 / 8, 3 / 8])
 
 
 # --- environments ---------------------------------------------------------------------------------

@@ -5,17 +5,18 @@ action. The plan for the empirical law of the noise then has the regret H^1.5 sq
 episodes, whatever the size of states and actions (Wan et al. 2024, for exogenous noise): every
 action shows the same noise, so nothing needs to be explored.
 
-The law is `Records.laws` of all episodes since the last change of the law. A change is looked for
-every CHECK_EVERY episodes. The score of an episode is the sum, over its steps, of the rank of its
-noise among all episodes at that step. The scores of the last w episodes are compared with those
-before: under one law, the standardized difference is about normal. A second score, the distance of
-the rank from the middle, shows a change of the spread. If one is beyond ALARM, older episodes are
-dropped.
+The law is `Records.laws` of all episodes since the last change of the law. It is smoothed unless
+the states are integers, where noise may be the name of a thing, such as a node of a graph.
+
+A change is looked for every CHECK_EVERY episodes. The score of an episode is the sum, over its
+steps, of the rank of its noise among all episodes at that step. The scores of the last w episodes
+are compared with those before: under one law, the standardized difference is about normal. A second
+score, the distance of the rank from the middle, shows a change of the spread. If one is beyond
+ALARM, older episodes are dropped.
 
 Where noise is censored (only sales are seen, not the demand beyond the stock), a greedy plan never
-learns what it does not see. So `act` plans on a law whose tail is raised: P(noise > v) plus BOLD
-standard errors of Greenwood's formula, and what was never seen lies one gap above the largest
-value. `predict` plans on the law of Kaplan and Meier itself.
+learns what it does not see. So what was hidden at the largest value is put one gap above it, see
+`envs.records.kaplan_meier`: the plan tries one more, and sees.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ from numpy.typing import NDArray
 
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.problem import stated_range
+from zooming.agents.base.seeds import copy_generator
 from zooming.agents.base.status import clipping_text
 from zooming.agents.training.history import RunArrays
 from zooming.envs.compiled import CompiledEnv, Outcomes, find_compiled
-from zooming.envs.records import Mask, Records, condense, raise_tail, rank
+from zooming.envs.records import Records, condense, rank
 from zooming.envs.state_grid import Grid, GridPolicy, usual_cells
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels.loop.crossing import Crossing
@@ -52,9 +54,8 @@ from zooming.validation import (
 
 GROWTH = 1.1  # a new plan is due when the episodes have grown by this factor
 MOST_OUTCOMES = 32  # values of a law for a plan
-COARSER = 1.5  # ratio of the usual number of cells to that of the plan from which on it changes
+COARSER = 1.25  # ratio of the usual number of cells to that of the plan from which on it changes
 CHECK_EVERY, WINDOWS, MOST_BEFORE, ALARM = 5, (10, 20, 40), 200, 4.8
-BOLD = 1.0  # standard errors by which the tail is raised where noise is censored
 Told = Callable[[Any, Any, float, Any, Mapping[str, Any]], Any]
 
 
@@ -63,8 +64,9 @@ class Resolver(Agent):
 
     It is told the dynamics and sees the noise of each step. It never reads the law that an
     environment declares. It does not explore, because all actions show the same noise; where noise
-    is censored, it plans boldly. A new plan is made at the start of an episode if the episodes have
-    grown by 10 %, or if the law of the noise has changed.
+    is censored, it tries one unit more than it has seen. A new plan is made at the start of an
+    episode if the episodes have grown by 10 %, or if the law of the noise has changed; and within
+    the first episode after steps 1, 2, 4, 8 and so on.
 
     Parameters
     ----------
@@ -124,7 +126,6 @@ class Resolver(Agent):
         self.resolution = None if resolution is None else check_int(resolution, "resolution", 4)
         self.model: CompiledEnv | None = self._find_model(env, model)
         self.plan = self._new_plan()
-        self.bold: GridPolicy | None = None  # the plan that `act` plays if noise is censored
         n_noise = 1 if self.model is None else self.model.n_noise
         self._seen = np.full((8, self.horizon, n_noise), np.nan)
         self._hidden = np.zeros((8, self.horizon), bool)
@@ -193,6 +194,7 @@ class Resolver(Agent):
         with self.run.lock:
             if step == 0:
                 self._begin_episode()
+            self._plan_within(step)
             return self._play_plan(step, state, info)
 
     def prepare_play(self) -> None:
@@ -201,11 +203,12 @@ class Resolver(Agent):
     def act_play(
         self, play: Any, step: int, observation: Any, info: Mapping[str, Any] | None
     ) -> Any:
-        return self._play_plan(step, self.checked_state(step, observation), info)
+        state = self.checked_state(step, observation)
+        self._plan_within(step)
+        return self._play_plan(step, state, info)
 
     def _play_plan(self, step: int, state: Floats, info: Mapping[str, Any] | None) -> Any:
-        plan = self.plan if self.bold is None else self.bold
-        action = plan.actions(np.array([step]), state[None])[0]
+        action = self.plan.actions(np.array([step]), state[None])[0]
         return self.axes.shaped_action(self._nearest(action, self._feasible(step, info)))
 
     def update(
@@ -315,7 +318,12 @@ class Resolver(Agent):
             part = slice(self._n_episodes, self._n_episodes + len(values))
             self._seen[part], self._hidden[part] = values, hidden
             self._n_episodes += len(values)
-            self._resolve(records if part.start == 0 else None)
+            try:
+                self._resolve(records if part.start == 0 else None)
+            except ConfigurationError:
+                self._n_episodes = part.start
+                self._seen[part] = np.nan
+                raise
 
     # --- planning ---------------------------------------------------------------------------------
 
@@ -334,63 +342,75 @@ class Resolver(Agent):
         if n >= self._due and not np.isnan(self._seen[self._first : n]).all():
             self._resolve()
 
-    def _resolve(self, records: Records | None = None) -> None:
-        """Plan on the law of the noise seen."""
+    def _plan_within(self, step: int) -> None:
+        """Plan within the first episode, whenever the steps have doubled."""
+        is_first = self._n_episodes == 1 and step > 0 and step & (step - 1) == 0
+        if is_first and self.model is not None and not np.isnan(self._seen[0, step - 1]).any():
+            self._resolve(within=True)
+            self._due = 1
+
+    def _resolve(self, records: Records | None = None, within: bool = False) -> None:
+        """Plan on the law of the noise seen. `within` an episode, the grid stays as it is."""
         assert self.model is not None
         records = self.records if records is None else records
-        laws = self._condensed(records.laws(self.horizon))
-        if self.resolution is None and not self.model.has_whole_states:
+        laws = planning_laws(self.model, records, self.horizon)
+        if self.resolution is None and not self.model.has_whole_states and not within:
             cells = usual_cells(self.model, sum(len(weights) for _, weights in laws))
             if not 1.0 / COARSER <= cells / self.plan.resolution <= COARSER:
-                self.plan, self.bold = self._new_plan(cells), None
-        self.plan.solve(self.model, laws)
-        self._laws = laws
+                self.plan = self._new_plan(cells)
+        self._laws = solve_plan(self.plan, self.model, records)
         self._n_plans += 1
-        if records.censored is not None and records.censored.any():
-            bold = [
-                raise_tail(*law, *self._at_risk(records, step), BOLD)
-                for step, law in enumerate(laws)
-            ]
-            self.bold = self.bold or self._new_plan(self.plan.resolution)
-            self.bold.solve(self.model, self._condensed(bold))
         self._due = max(self._n_episodes + 1, self._first + math.ceil(GROWTH * self.n_records))
 
-    def _at_risk(self, records: Records, step: int) -> tuple[Floats, Mask]:
-        """Return the values and the mask from which the law of a step was made."""
-        values, hidden = records.cut(self.horizon)
-        if records.choice(self.horizon)[0] != "pooled":
-            values, hidden = values[:, step : step + 1], hidden[:, step : step + 1]
-        is_there = ~np.isnan(values[..., 0])
-        return values[..., 0][is_there], hidden[is_there]
-
-    def _condensed(self, laws: Sequence[Outcomes]) -> list[Outcomes]:
-        different = {id(law[0]): law for law in laws}
-        for key, (values, weights) in different.items():
-            if len(values) > MOST_OUTCOMES:
-                different[key] = condense(values, weights, MOST_OUTCOMES)
-        return [different[id(values)] for values, _ in laws]
-
     def play(self, env: Any, crossing: Crossing, log: RunArrays, end: int) -> int:
-        told = Crossing(crossing.generator, env.draw_outcome, env.start, env.given)
-        n_steps, n_state = min(self.horizon, env.horizon), self.axes.n_state
-        whole = np.full(n_state, float(env.has_whole_states))
-        bounds = np.stack([env.state_box.low, env.state_box.high, whole], axis=1)
-        while int(log.done[0]) < end:
+        while (done := int(log.done[0])) < end:
             self._begin_episode()
-            n, done = self._n_episodes, int(log.done[0])
+            n = self._n_episodes
+            plan = self.plan if n else self._rehearse(env, crossing.generator)
             last = min(end, done + max(1, self._due - n), done + CHECK_EVERY - n % CHECK_EVERY)
-            room = np.empty(((last - done) * n_steps, env.n_noise))
-            seen, plan = np.zeros(1, np.int64), self.plan
-            code = policies.play()(
-                told.handle, env.params, n_steps, *self.reward_range, plan.frame, plan.cells,
-                plan.best, plan.mixes, bounds, room, log.returns, log.n_balls, log.done, last,
-                log.trouble, self.run.clipping, seen,
-            )  # fmt: skip
-            for k in range(int(seen[0])):
-                self._keep(k % n_steps, room[k], False)
+            code, outcomes = self._play_fused(env, crossing.generator, plan, log, last)
+            for k, outcome in enumerate(outcomes):
+                self._keep(k % min(self.horizon, env.horizon), outcome, False)
             if code:
-                return int(code)
+                return code
         return 0
+
+    def _play_fused(
+        self, env: Any, generator: Any, plan: GridPolicy, log: RunArrays, last: int
+    ) -> tuple[int, Floats]:
+        """Play a plan until the log has `last` episodes. Return the kernel's code and the noise."""
+        told = Crossing(generator, env.draw_outcome, env.start, env.given)
+        n_steps = min(self.horizon, env.horizon)
+        whole = np.full(self.axes.n_state, float(env.has_whole_states))
+        bounds = np.stack([env.state_box.low, env.state_box.high, whole], axis=1)
+        room = np.empty(((last - int(log.done[0])) * n_steps, env.n_noise))
+        seen = np.zeros(1, np.int64)
+        code = policies.play()(
+            told.handle, env.params, n_steps, *self.reward_range, plan.frame, plan.cells,
+            plan.best, plan.mixes, bounds, room, log.returns, log.n_balls, log.done, last,
+            log.trouble, self.run.clipping, seen,
+        )  # fmt: skip
+        return int(code), room[: int(seen[0])]
+
+    def _rehearse(self, env: Any, generator: Any) -> GridPolicy:
+        """Return the policy of the first episode: at each step the plan that `act` would make.
+
+        The episode is played with copies of the generator, once for each plan. The noise of the
+        first k steps does not depend on what is played later.
+        """
+        found, clipping, k = self._new_plan(self.plan.resolution), self.run.clipping.copy(), 1
+        while k < min(self.horizon, env.horizon):
+            twin = copy_generator(generator)
+            code, outcomes = self._play_fused(env, twin, found, RunArrays(1), 1)
+            self.run.clipping[:] = clipping
+            if code:  # the episode itself will say why
+                return found
+            values = np.full((1, self.horizon, env.n_noise), np.nan)
+            values[0, :k] = outcomes[:k]
+            self._resolve(Records(values), within=True)
+            found.best[k:], found.mixes[k:] = self.plan.best[k:], self.plan.mixes[k:]
+            k *= 2
+        return found
 
     # --- the policy -------------------------------------------------------------------------------
 
@@ -495,15 +515,13 @@ class Resolver(Agent):
         n = self._n_episodes
         values = {
             "first": self._first, "due": self._due, "n_plans": self._n_plans,
-            "n_untold": self._n_untold, "checked": self._checked, "is_bold": self.bold is not None,
+            "n_untold": self._n_untold, "checked": self._checked,
             "is_solved": self.plan.is_solved, "n_noise": self._seen.shape[2],
             "cells": self.plan.resolution,
         }  # fmt: skip
         arrays = {"seen": self._seen[:n], "hidden": self._hidden[:n], **self.plan.state()}
         for step, law in enumerate(self._laws or ()):
             arrays[f"values_{step}"], arrays[f"weights_{step}"] = law
-        if self.bold is not None:
-            arrays |= {f"bold_{name}": array for name, array in self.bold.state().items()}
         return values, arrays
 
     def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -534,10 +552,6 @@ class Resolver(Agent):
         if cells != self.plan.resolution:
             self.plan = self._new_plan(cells)
         self.plan.restore(arrays, values["is_solved"] is True)
-        if values["is_bold"] is True:
-            self.bold = self._new_plan(cells)
-            own = {name: arrays[f"bold_{name}"] for name in self.bold.state()}
-            self.bold.restore(own, True)
         if "values_0" in arrays:
             laws = [(arrays[f"values_{h}"], arrays[f"weights_{h}"]) for h in range(self.horizon)]
             for points, weights in laws:
@@ -558,6 +572,41 @@ def _check_told(function: Any, name: str) -> Any:
             "next_observation, info)"
         )
     return function
+
+
+def planning_laws(
+    model: CompiledEnv, records: Records, horizon: int, smoothed: bool = True
+) -> list[Outcomes]:
+    """Return the law of each step for a plan: smoothed, and of at most MOST_OUTCOMES values.
+
+    It is not smoothed if states are integers: noise may then be a name, such as a node of a graph.
+    """
+    is_smooth = smoothed and not model.has_whole_states
+    return _condensed(records.laws(horizon, "smooth" if is_smooth else "bold"))
+
+
+def solve_plan(policy: GridPolicy, model: CompiledEnv, records: Records) -> list[Outcomes]:
+    """Solve a policy for the law of the records, and return the laws.
+
+    If the dynamics refuse a value that only the smoothed law has, the law is not smoothed. An error
+    then names a value of the records.
+    """
+    laws = planning_laws(model, records, policy.horizon)
+    try:
+        policy.solve(model, laws)
+    except ConfigurationError:
+        laws = planning_laws(model, records, policy.horizon, smoothed=False)
+        policy.solve(model, laws)
+    return laws
+
+
+def _condensed(laws: Sequence[Outcomes]) -> list[Outcomes]:
+    """Return laws of at most MOST_OUTCOMES values. Equal laws stay one object."""
+    different = {id(law[0]): law for law in laws}
+    for key, (values, weights) in different.items():
+        if len(values) > MOST_OUTCOMES:
+            different[key] = condense(values, weights, MOST_OUTCOMES)
+    return [different[id(values)] for values, _ in laws]
 
 
 def changed_after(seen: Floats) -> int | None:

@@ -4,10 +4,12 @@ The plan is the best policy for the law of the records, see `envs.state_grid.Gri
 numbers judge it. Let the n complete episodes of the records be cut into folds, let p_-f be the plan
 without the episodes of fold f, and R(p, e) the return of p on the recorded noise of episode e:
 
-    out of sample    mean of R(p_-f(e), e), with the t interval over the episodes e,
+    out of sample    mean of R(p_-f(e), e), with a t interval over the episodes e,
     in sample        mean of R(p, e): too good, because p has seen e; the difference is optimism,
     bound            mean of max_p R(p, e), each episode known in advance: nobody earns more.
 
+The plans of the folds share episodes, so the t interval is too short. With F folds, each plan is
+made of (F - 1) / F of the episodes, and the interval is widened as if there were so many only.
 Episodes are played whole, so the first two are honest for noise that is dependent in time, too.
 """
 
@@ -27,13 +29,13 @@ from numpy.typing import NDArray
 
 from zooming.agents.auto.auto import Auto
 from zooming.agents.base.agent import Policy
-from zooming.agents.resolver import Resolver, largest_change
+from zooming.agents.resolver import Resolver, largest_change, planning_laws, solve_plan
 from zooming.analysis.evaluate import as_policy
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.envs.compiled import CompiledEnv, find_compiled
 from zooming.envs.declared import DeclaredEnv
 from zooming.envs.records import Records, rank
-from zooming.envs.state_grid import MOST_AXES, GridPolicy, bad_transition
+from zooming.envs.state_grid import MOST_AXES, GridPolicy, bad_transition, usual_cells
 from zooming.errors import ConfigurationError
 from zooming.kernels.loop.jit import call_in_thread
 from zooming.kernels.solve.policies import advance
@@ -45,6 +47,7 @@ MOST_BOUND = 200  # episodes for the perfect-information bound
 MOST_STARTS = 64  # start states that are played one by one
 LEARNED_EPISODES = 2000  # that Auto learns if the states have too many axes for a grid
 DOUBT = 3.3  # standard errors beyond which something is said to depend
+DEPENDS = 0.001  # probability below which noise is said to depend on a state or an action
 Choose = Callable[[int, Floats], Floats]
 
 
@@ -157,10 +160,17 @@ class Plan:
             advance(1)
         own = self._play(self._choice_of(self.agent))
         interval = mean_interval(self.returns)
+        half = math.sqrt(folds / (folds - 1)) * (interval.high - interval.mean)
         bound = self._bound()
         advance(1)
         self.value = PlanValue(
-            interval.mean, interval.low, interval.high, 0.95, float(own.mean()), bound, agent
+            interval.mean,
+            interval.mean - half,
+            interval.mean + half,
+            0.95,
+            float(own.mean()),
+            bound,
+            agent,
         )
         self.warnings = _doubts(self.records, self.horizon)
 
@@ -287,8 +297,10 @@ class Plan:
         model = model or self.env
         if isinstance(self.agent, Auto):
             return self._choice_of(_learn(model.with_records(records)))
-        policy = GridPolicy.of(model, self.horizon, self.agent.plan.resolution)
-        policy.solve(model, records.laws(self.horizon))
+        laws = planning_laws(model, records, self.horizon)
+        usual = usual_cells(model, sum(len(weights) for _, weights in laws))
+        policy = GridPolicy.of(model, self.horizon, self.agent.resolution or usual)
+        solve_plan(policy, model, records)
         return lambda step, states: policy.actions(np.full(len(states), step), states)
 
     def _choice_of(self, policy: Any) -> Choose:
@@ -513,10 +525,21 @@ def _doubts(records: Records, horizon: int) -> list[str]:
             "seen and is not known; returns on censored episodes take the values as they are"
         )
     if records.by is not None:
-        counts = {one: len(values) * sum(s == one for s in records.by) for one in records.by}
+        known = np.isfinite(values).all(axis=2).sum(axis=0)  # episodes with a value at each step
+        counts = dict.fromkeys(records.by, 0)
+        for season, n_known in zip(records.by, known.tolist(), strict=True):
+            counts[season] += n_known
         once = [str(one) for one, n in counts.items() if n <= 1]
         if once:
             found.append(f"the season {once[0]} is covered once: its law is one value")
+    for noise, name, chance in records.dependence(horizon):
+        if chance < DEPENDS:
+            found.append(
+                f"{noise} seems to depend on {name} (F test, p = {chance:.1g}): a plan takes noise "
+                "as the same for every state and action, so its value is wrong where they change. "
+                "Give the law as a function of them, outcomes=(values, function), or learn with "
+                "zooming.Auto"
+            )
     for k, name in enumerate(records.names):
         size, z = _memory(traces[:, :, k])
         if abs(z) > DOUBT and not records.dependent:

@@ -41,6 +41,7 @@ def plan_records(
     step: str | None = None,
     by: str | None = None,
     censored: str | None = None,
+    context: tuple[str, ...] = (),
     dependent: bool = False,
     bad: str = "refuse",
     folds: int = 10,
@@ -59,6 +60,7 @@ def plan_records(
         step: column with the step of the episode, from 0.
         by: column with the season of a step.
         censored: column that is 1 where the noise was at least the value.
+        context: columns of states and actions; the plan warns if the noise depends on them.
         dependent: whether noise depends on earlier noise, so that episodes are kept whole.
         bad: refuse or skip rows with faults.
         folds: parts of the records for the value out of sample.
@@ -75,8 +77,8 @@ def plan_records(
             f"{env} is not a compiled environment; write its dynamics with zooming.compiled_env"
         )
     read = read_records(
-        records, noise, episode=episode, step=step, by=by, censored=censored, dependent=dependent,
-        bad=bad,
+        records, noise, episode=episode, step=step, by=by, censored=censored, context=context,
+        dependent=dependent, bad=bad,
     )  # fmt: skip
     found = plan(with_records(inner, read), folds=folds, progress_bar=True)
     rule = getattr(inner, "rule", None)

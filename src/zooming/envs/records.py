@@ -15,6 +15,9 @@ Meier: P(noise > v) is the product over the values u <= v of 1 - (seen at u) / (
 more than u). What remains beyond the largest value cannot be learned from the records; it is put at
 that value.
 
+A plan may use a smoothed law instead, see `smooth`: few records of a smooth law have gaps, and a
+plan for them would play into the gaps.
+
 A law of more than MOST_VALUES values is condensed: the values are halved again and again at the
 median of the widest column, and the mean of each part stands for the part. Means are kept exactly.
 """
@@ -23,7 +26,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +41,7 @@ LAWS = ("auto", "pooled", "step")
 LEVEL = 0.005  # probability below which steps are said to differ
 MOST_TESTED = 20_000  # values for the test of steps
 MOST_VALUES = 256  # of a law; more are condensed
+N_BINS = 64  # of values that are no multiples of a unit, to smooth them
 Mask = NDArray[np.bool_]
 
 
@@ -64,6 +68,10 @@ class Records:
     censored : array of bool, optional
         Where true, the noise was at least the value: the demand on a day that was sold out. It has
         the shape of the values without columns. Only for one column.
+    context : dict, optional
+        {name: array}, states and actions that were recorded with the noise, each of the shape of
+        the values without columns. No law uses them; `dependence` tests whether noise depends on
+        them, and a plan warns if it seems to.
 
     Attributes
     ----------
@@ -94,6 +102,7 @@ class Records:
         by: Sequence[Any] | None = None,
         dependent: bool = False,
         censored: Any = None,
+        context: Mapping[str, Any] | None = None,
     ) -> None:
         found = _as_values(values)
         self.is_series = found.ndim == 1 or (found.ndim == 2 and len(found) == 1)
@@ -106,6 +115,14 @@ class Records:
         self.by = None if by is None else tuple(by)
         self.dependent = bool(dependent)
         self.censored = _as_mask(censored, self.values)
+        if context is not None and not isinstance(context, Mapping):
+            raise ConfigurationError(
+                f"context={short_repr(context)}: give a dict {{name: array}} of states and actions"
+            )
+        self.context = {
+            str(name): _as_context(str(name), given, self.values.shape[:2])
+            for name, given in (context or {}).items()
+        }
         if self.by is not None and np.ndim(values) == 1:
             raise ConfigurationError(
                 "by= names the season of each step of an episode, but a series has no episodes; "
@@ -119,7 +136,7 @@ class Records:
             )
         self.rows: NDArray[np.int64] | None = None  # row of the source of each value, if read
         self.skipped = ""  # faults of the rows that were left out, in words
-        self._known_laws: dict[int, list[Weighted]] = {}
+        self._known_laws: dict[tuple[int, str], list[Weighted]] = {}
 
     read = UpperMethod()
 
@@ -210,28 +227,36 @@ class Records:
             return "season", math.nan
         if self.kind != "auto" or horizon == 1:
             return ("pooled" if horizon == 1 else self.kind), math.nan
-        chance = steps_differ(self.cut(horizon)[0])
+        values, hidden = self.cut(horizon)
+        chance = (
+            steps_differ(values) if not hidden.any() else hazards_differ(values[..., 0], hidden)
+        )
         return ("step" if chance < LEVEL else "pooled"), chance
 
-    def laws(self, horizon: int) -> list[Weighted]:
-        """Return (values [n, n_columns], weights [n]) of each step."""
-        if horizon not in self._known_laws:
+    def laws(self, horizon: int, form: str = "seen") -> list[Weighted]:
+        """Return (values [n, n_columns], weights [n]) of each step.
+
+        They are those that were "seen"; for a plan, those are "bold" where values are censored, see
+        `kaplan_meier`, and also "smooth" where they are not, see `smooth`.
+        """
+        key = horizon, form
+        if key not in self._known_laws:
             values, hidden = self.cut(horizon)
             how = self.choice(horizon)[0]
             seasons = {"pooled": [0] * horizon, "step": range(horizon), "season": self.by or ()}
             season: Sequence[Any] = seasons[how]
             found = {
-                one: self._law(values, hidden, np.array([s == one for s in season]))
+                one: self._law(values, hidden, np.array([s == one for s in season]), form)
                 for one in dict.fromkeys(season)
             }
-            self._known_laws[horizon] = [found[one] for one in season]
-        return self._known_laws[horizon]
+            self._known_laws[key] = [found[one] for one in season]
+        return self._known_laws[key]
 
     def law(self, step: int, horizon: int) -> Weighted:
         """Return (values [n, n_columns], weights [n]) of one step."""
         return self.laws(horizon)[step]
 
-    def _law(self, values: Floats, hidden: Mask, steps: Mask) -> Weighted:
+    def _law(self, values: Floats, hidden: Mask, steps: Mask, form: str) -> Weighted:
         rows, is_hidden = values[:, steps].reshape(-1, self.n_noise), hidden[:, steps].ravel()
         is_there = ~np.isnan(rows).any(axis=1)
         rows, is_hidden = rows[is_there], is_hidden[is_there]
@@ -241,7 +266,30 @@ class Records:
                 f"the records have no value of {', '.join(self.names)} at step {named}; leave the "
                 'step out, or give law="pooled", which uses the values of other steps'
             )
-        return empirical_law(rows, is_hidden if self.censored is not None else None)
+        if is_hidden.any():
+            return kaplan_meier(rows[:, 0], is_hidden, form != "seen")
+        return smooth(rows[:, 0]) if form == "smooth" and self.n_noise == 1 else empirical_law(rows)
+
+    def dependence(self, horizon: int) -> list[tuple[str, str, float]]:
+        """Return (noise, context, probability) of each pair, the least probability first.
+
+        Let y be the ranks of the noise, and x those of the context, both minus their mean at the
+        step. Of n values at H steps, let R^2 be the share of the variance of y that x and x^2
+        explain. If noise does not depend on the context, (n - H) R^2 is about chi-squared with 2
+        degrees of freedom: the F test of a regression, for many values. The probability is that
+        of such an R^2, times the number of pairs. Censored records are not tested, because what
+        hides their values, the stock, is a state.
+        """
+        values, n_pairs = self.cut(horizon)[0], self.n_noise * len(self.context)
+        if self.censored is not None:
+            return []
+        found = []
+        for name, given in self.context.items():
+            beside = given.ravel()[: values.shape[0] * horizon].reshape(values.shape[:2])
+            for k, noise in enumerate(self.names):
+                chance = _is_explained(values[:, :, k], beside)
+                found.append((noise, name, min(1.0, n_pairs * chance)))
+        return sorted(found, key=lambda one: one[2])
 
     def condensed_by(self, horizon: int) -> float:
         """Return how far a value is from the one that stands for it, on average: 0 if equal.
@@ -275,10 +323,8 @@ class Records:
         return f"Records({', '.join(self.names)}: {size}, {kind}{more})"
 
 
-def empirical_law(rows: Floats, hidden: Mask | None = None) -> Weighted:
+def empirical_law(rows: Floats) -> Weighted:
     """Return the distinct rows [n, n_columns] and their shares, condensed if they are many."""
-    if hidden is not None and hidden.any():
-        return kaplan_meier(rows[:, 0], hidden)
     if rows.shape[1] == 1:  # NumPy sorts numbers ten times as fast as rows
         found, counts = np.unique(rows[:, 0], return_counts=True)
         values = found[:, None]
@@ -290,16 +336,72 @@ def empirical_law(rows: Floats, hidden: Mask | None = None) -> Weighted:
     return np.ascontiguousarray(values), weights
 
 
-def kaplan_meier(values: Floats, hidden: Mask) -> Weighted:
-    """Return the law of values of which the hidden ones are only lower bounds."""
+def smooth(column: Floats) -> Weighted:
+    """Return a law whose weights are smooth, on multiples of a unit between the ends of a column.
+
+    Each value is moved towards the mean and spread over the multiples by a normal density of
+    deviation h, so that mean and variance are kept. h is the one for which the values are most
+    likely, each under the law of the others; h = 0 is the empirical law. If the values are no
+    multiples of the smallest gap, they are first shared between the neighbors of N_BINS + 1 points.
+    """
+    places, seen = np.unique(column, return_counts=True)
+    if len(places) < 3:
+        return empirical_law(column[:, None])
+    n, width = len(column), places[-1] - places[0]
+    index = (places - places[0]) / np.diff(places).min()
+    if index[-1] > MOST_VALUES or np.abs(index - np.rint(index)).max() > 1e-6:
+        index = (places - places[0]) * (N_BINS / width)
+    n_points = int(np.rint(index[-1])) + 1
+    below = np.minimum(np.floor(index + 1e-6).astype(int), n_points - 2)
+    share = np.clip(index - below, 0.0, 1.0)
+    counts: Floats = np.zeros(n_points)
+    counts += np.bincount(below, seen * (1.0 - share), n_points)
+    counts += np.bincount(below + 1, seen * share, n_points)
+    points = np.arange(float(n_points))
+    mean = float(counts @ points) / n
+    variance = float(counts @ (points - mean) ** 2) / n
+    best, found, deviation = _left_out(counts, counts, 1.0), counts, 0.5
+    while deviation <= n_points / 3:
+        moved = mean + (points - mean) / math.sqrt(1.0 + deviation**2 / variance)
+        spread = np.exp(-0.5 * ((points[:, None] - moved) / deviation) ** 2)
+        spread /= spread.sum(axis=0)
+        law = spread @ counts
+        likely = _left_out(counts, law, np.diag(spread))
+        if likely > best:
+            best, found = likely, law
+        deviation *= math.sqrt(2.0)
+    keep = found > 0
+    values = places[0] + points[keep] * (width / (n_points - 1))
+    return values[:, None], found[keep] / found[keep].sum()
+
+
+def _left_out(counts: Floats, law: Floats, own: Any) -> float:
+    """Return the log-likelihood of counts, each value under a law without its `own` share."""
+    seen = counts > 0
+    others = np.maximum((law - own)[seen], 1e-12)
+    return float(counts[seen] @ np.log(others))
+
+
+def kaplan_meier(values: Floats, hidden: Mask, is_bold: bool = False) -> Weighted:
+    """Return the law of values of which the hidden ones are only lower bounds.
+
+    What remains beyond the largest value is put there. If `is_bold`, it is put one gap above, with
+    all that was hidden at the largest value.
+    """
     places, index = np.unique(values, return_inverse=True)
     seen = np.bincount(index, ~hidden, len(places))
     n_at = np.bincount(index, minlength=len(places))
     # A value censored at u says noise >= u, but not whether it is u: it is at risk below u only.
-    at_risk = n_at[::-1].cumsum()[::-1] - np.bincount(index, hidden, len(places))
+    n_hidden = np.bincount(index, hidden, len(places))
+    at_risk = n_at[::-1].cumsum()[::-1] - n_hidden
+    if is_bold:
+        at_risk[-1] += n_hidden[-1]
     survival = np.cumprod(1.0 - np.divide(seen, at_risk, out=np.zeros_like(seen), where=seen > 0))
     weights = -np.diff(survival, prepend=1.0)
-    weights[-1] += survival[-1]  # unknown: at the largest value, seen or not
+    if is_bold and survival[-1] > 0:
+        further = places[-1] + _usual_gap(places[seen > 0], places[-1])
+        places, weights = np.append(places, further), np.append(weights, 0.0)
+    weights[-1] += survival[-1]  # unknown
     keep = weights > 0
     places, weights = places[keep], weights[keep] / weights[keep].sum()
     if len(places) > MOST_VALUES:
@@ -307,29 +409,9 @@ def kaplan_meier(values: Floats, hidden: Mask) -> Weighted:
     return places[:, None], weights
 
 
-def raise_tail(
-    values: Floats, weights: Floats, seen: Floats, hidden: Mask, errors: float
-) -> Weighted:
-    """Return a law of one column with its tail raised, for values of which some were hidden.
-
-    P(noise > v) grows by `errors` standard errors of Greenwood's formula. What lies beyond the
-    largest value moves one gap above it.
-    """
-    places = values[:, 0]
-    n_at_risk = np.array([(seen > v).sum() + ((seen == v) & ~hidden).sum() for v in places])
-    above = np.append(1.0, 1.0 - np.cumsum(weights))[:-1]  # P(noise >= v)
-    hazard = np.clip(np.divide(weights, above, out=np.ones_like(above), where=above > 1e-12), 0, 1)
-    alive = np.maximum(1.0 - hazard, 1.0 / (n_at_risk + 1.0))
-    terms = np.divide(hazard, np.maximum(n_at_risk, 1) * alive)
-    survival = 1.0 - np.cumsum(weights)
-    survival[-1] = float((hidden & (seen >= places[-1])).sum() + 1) / (len(seen) + 1)
-    raised = np.minimum(1.0, survival * (1.0 + errors * np.sqrt(np.cumsum(terms))))
-    raised[-1] = max(raised[-1], survival[-1])
-    raised = np.maximum.accumulate(raised[::-1])[::-1]
-    gaps = np.diff(places)
-    further = places[-1] + (float(np.median(gaps)) if len(gaps) else 1.0)
-    law = np.append(-np.diff(np.append(1.0, raised)), raised[-1])
-    return np.append(places, further)[:, None], law / law.sum()
+def _usual_gap(known: Floats, top: float) -> float:
+    """Return the median gap between known values, or a tenth of the largest one."""
+    return float(np.median(np.diff(known))) if len(known) > 1 else 0.1 * abs(top) or 1.0
 
 
 def condense(values: Floats, weights: Floats, n: int) -> Weighted:
@@ -380,6 +462,30 @@ def steps_differ(values: Floats) -> float:
     return float(min(1.0, 2 * values.shape[2] * least))
 
 
+def hazards_differ(values: Floats, hidden: Mask) -> float:
+    """Return the probability of such differences between steps [n, H], some values hidden.
+
+    It is the log-rank test: at each value, the steps share those seen there in proportion to their
+    values that are known to be as large. Sums of (seen - share)^2 / share are about chi-squared.
+    """
+    n_steps = values.shape[1]
+    there = ~np.isnan(values)
+    places = np.unique(values[there & ~hidden])
+    seen, at_risk = np.zeros((n_steps, len(places))), np.zeros((n_steps, len(places)))
+    for step in range(n_steps):
+        column, is_hidden = values[there[:, step], step], hidden[there[:, step], step]
+        known, every = np.sort(column[~is_hidden]), np.sort(column)
+        seen[step] = np.searchsorted(known, places, "right") - np.searchsorted(known, places)
+        at_risk[step] = len(every) - np.searchsorted(every, places, "right") + seen[step]
+    total = np.maximum(at_risk.sum(axis=0), 1.0)
+    expected = (at_risk * (seen.sum(axis=0) / total)).sum(axis=1)
+    used = expected > 0
+    if used.sum() < 2:
+        return 1.0
+    away = (seen.sum(axis=1) - expected)[used]
+    return chi_squared_tail(float((away**2 / expected[used]).sum()), int(used.sum()) - 1)
+
+
 def rank(values: Floats) -> Floats:
     """Return the ranks of values from 1 on; equal values share their mean rank."""
     _, index, counts = np.unique(values, return_inverse=True, return_counts=True)
@@ -400,6 +506,26 @@ def _groups_differ(scores: Floats, groups: NDArray[np.int64]) -> float:
     return chi_squared_tail((n - 1) * between / total, freedom)
 
 
+def _is_explained(values: Floats, beside: Floats) -> float:
+    """Return the probability of so large a share explained under independence; see `dependence`."""
+    there = ~(np.isnan(values) | np.isnan(beside))
+    steps = np.broadcast_to(np.arange(values.shape[1]), values.shape)[there]
+    counts = np.maximum(np.bincount(steps, minlength=values.shape[1]), 1)
+
+    def centered(scores: Floats) -> Floats:
+        means = np.bincount(steps, scores, values.shape[1]) / counts
+        return np.asarray(scores - means[steps])
+
+    y, x = centered(rank(values[there])), centered(rank(beside[there]))
+    total, freedom = float(y @ y), len(y) - int((counts > 1).sum())
+    if total == 0.0 or not x.any() or freedom < 8:
+        return 1.0
+    x /= np.abs(x).max()
+    terms = np.column_stack([x, centered(x**2)])
+    fitted = terms @ np.linalg.lstsq(terms, y, rcond=None)[0]
+    return chi_squared_tail(freedom * float(fitted @ fitted) / total, 2)
+
+
 def chi_squared_tail(x: float, freedom: int) -> float:
     """Return P(X > x) of a chi-squared law, by the cube root of Wilson and Hilferty.
 
@@ -408,6 +534,8 @@ def chi_squared_tail(x: float, freedom: int) -> float:
     """
     if freedom == 1:
         return math.erfc(math.sqrt(max(x, 0.0) / 2))
+    if freedom == 2:
+        return math.exp(-max(x, 0.0) / 2)
     spread = 2.0 / (9.0 * freedom)
     z = ((max(x, 0.0) / freedom) ** (1 / 3) - (1.0 - spread)) / math.sqrt(spread)
     return 0.5 * math.erfc(z / math.sqrt(2.0))
@@ -485,3 +613,18 @@ def _as_mask(censored: Any, values: Floats) -> Mask | None:
             f"{values.shape[:2]}"
         )
     return np.ascontiguousarray(found.reshape(values.shape[:2]).astype(bool))
+
+
+def _as_context(name: str, given: Any, shape: tuple[int, ...]) -> Floats:
+    try:
+        found = as_floats(given)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"context {name!r}: {_first_text(given)}; give numbers, and leave out texts"
+        ) from error
+    if found.size != math.prod(shape):
+        raise ConfigurationError(
+            f"context {name!r} has shape {found.shape}; give one number for each of the values "
+            f"{shape}"
+        )
+    return found.reshape(shape)

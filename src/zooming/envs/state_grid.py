@@ -360,16 +360,19 @@ def usual_cells(model: CompiledEnv, n_outcomes: int) -> int:
 def _aligned(box: Any, least: int, most: int) -> int:
     """Return a number of cells from `least` to `most`, with a point at each whole unit if it can.
 
-    Otherwise two units, or more, are one cell: if they are as many on each axis, or a divisor.
+    Otherwise it fits as many axes as possible: an axis of n units fits n / k and n k cells.
     """
     spans = np.asarray(box.high - box.low, float)
     if (spans == np.rint(spans)).all() and (spans <= 1e6).all():
-        common = math.lcm(*(int(span) for span in spans))
+        units = [int(span) for span in spans]
+        common = math.lcm(*units)
         if common <= most:
             return common * max(1, math.ceil(least / common))
-        for cells in range(least, most + 1):
-            if all(int(span) % cells == 0 for span in spans):
-                return cells
+        fits = {
+            cells: sum(n % cells == 0 or cells % n == 0 for n in units)
+            for cells in range(least, most + 1)
+        }
+        return max(fits, key=lambda cells: (fits[cells], -cells))
     return least
 
 

@@ -26,6 +26,7 @@ def read_records(
     step: str | None = None,
     by: str | None = None,
     censored: str | None = None,
+    context: Sequence[str] = (),
     law: str = "auto",
     dependent: bool = False,
     bad: str = "refuse",
@@ -49,6 +50,9 @@ def read_records(
         per season.
     censored : str, optional
         Column that is 1 or true where the noise was at least the value, such as "sold_out".
+    context : sequence of str, optional
+        Columns with states and actions that were recorded with the noise. No law uses them; a plan
+        warns if the noise seems to depend on them.
     law, dependent
         See `Records`.
     bad : {"refuse", "skip"}, default "refuse"
@@ -85,6 +89,8 @@ def read_records(
                 f"noise={short_repr(noise)}: give the name of a column, or a list of different ones"
             )
         found: dict[str, Any] = {"noise": tuple(find_column(there, one, "noise") for one in names)}
+        beside = (context,) if isinstance(context, str) else tuple(context)
+        found["context"] = tuple(find_column(there, one, "context") for one in beside) or None
         for option, name in single.items():
             found[option] = None if name is None else find_column(there, name, option)
         return Columns(found, ("episode", "by"))
@@ -105,7 +111,8 @@ class _Checks(RowChecks):
         self.names = columns.names
         self.is_series = self.names["episode"] is None and self.names["step"] is None
         self._n_episodes = 0
-        self._kept: list[tuple[Any, ...]] = []  # episode, step, noise, censored, row, season
+        # episode, step, noise, censored, row, context, season
+        self._kept: list[tuple[Any, ...]] = []
 
     def feed(self, rows: Rows) -> None:
         n, first, names = len(rows), rows.first, self.names
@@ -144,9 +151,16 @@ class _Checks(RowChecks):
         number = self._n_episodes - 1 + np.cumsum(is_new)
         self._n_episodes = int(number[-1]) + 1
         keep = usable & ~is_missing & ~is_large
+        beside = np.empty((n, 0)) if rows["context"] is None else rows["context"]
+        self.flag(
+            "context", "with a missing value or text in a column of the context",
+            np.asarray(np.isnan(beside).any(axis=1)), first,
+            lambda k: f"column {names['context'][int(np.isnan(beside[k]).argmax())]!r}",
+        )  # fmt: skip
         self._kept.append((
             number[keep], steps[keep].astype(np.int64), noise[keep], hidden[keep],
-            np.flatnonzero(keep) + first, None if seasons is None else seasons[keep],
+            np.flatnonzero(keep) + first, beside[keep],
+            None if seasons is None else seasons[keep],
         ))  # fmt: skip
         self.n_rows += n
 
@@ -170,7 +184,7 @@ class _Checks(RowChecks):
     def records(self, law: str, dependent: bool) -> Records:
         """Return the rows that were kept as `Records`."""
         parts = list(zip(*self._kept, strict=True))
-        number, step, noise, hidden, rows = (np.concatenate(part) for part in parts[:5])
+        number, step, noise, hidden, rows, beside = (np.concatenate(part) for part in parts[:6])
         _, number = np.unique(number, return_inverse=True)
         number = number.ravel()
         n_episodes, n_steps = int(number.max()) + 1, int(step.max()) + 1
@@ -190,9 +204,14 @@ class _Checks(RowChecks):
             mask[number, step] = hidden
         by = None
         if self.names["by"] is not None:
-            by = self._seasons(np.concatenate(parts[5]), step, rows, n_steps)
+            by = self._seasons(np.concatenate(parts[6]), step, rows, n_steps)
+        context = {}
+        for k, name in enumerate(self.names["context"] or ()):
+            context[name] = np.full((n_episodes, n_steps), np.nan)
+            context[name][number, step] = beside[:, k]
         found = Records(
             values, names=self.names["noise"], law=law, by=by, dependent=dependent, censored=mask,
+            context=context,
         )  # fmt: skip
         found.is_series = self.is_series
         found.rows, found.skipped = source, self.listed()
