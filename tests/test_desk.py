@@ -518,7 +518,7 @@ def test_a_snapshot_is_stored_in_pieces_between_which_others_write(place, monkey
         write(statement, values)
 
     monkeypatch.setattr(desk.storage, "write", note)
-    monkeypatch.setattr(desk, "_commit", lambda: commits.append(0) or commit())
+    monkeypatch.setattr(desk, "_commit", lambda jobs: commits.append(0) or commit(jobs))
     desk.snapshot()
     size = len(desk._leader.content()[0])
     assert size > 3 * 65536
@@ -545,11 +545,14 @@ def test_jobs_of_one_transaction_see_what_earlier_ones_wrote(desk):
         "same": lambda: desk.tell(first.id, 0.5, [0.3]),
     }  # fmt: skip
     threads = [threading.Thread(target=call, args=pair) for pair in works.items()]
-    with desk._write_lock:  # so that all of them wait
-        for n, thread in enumerate(threads):
-            thread.start()
-            while len(desk._queue) < n + 1:
-                time.sleep(0.001)
+    desk._is_writing = True  # so that all of them wait
+    for n, thread in enumerate(threads):
+        thread.start()
+        while len(desk._queue) < n + 1:
+            time.sleep(0.001)
+    with desk._turn:
+        desk._is_writing = False
+        desk._turn.notify_all()
     for thread in threads:
         thread.join()
     assert answers["one"] == answers["two"]

@@ -336,7 +336,7 @@ class Desk:
         self._apprentice = apprentice
         self._queue: list[_Job] = []
         self._numbers = _Numbers(0, 0, 0, "")
-        self._queue_lock, self._write_lock = threading.Lock(), threading.Lock()
+        self._turn, self._is_writing = threading.Condition(), False  # of the queue
         self._learn_lock, self._wake, self._stop = threading.RLock(), threading.Event(), False
         self._began = time.time() - time.monotonic()
         self._ticked = self._stored = self._published = -math.inf
@@ -754,24 +754,30 @@ class Desk:
 
     def _write(self, *job_of: Any) -> Any:
         """Run a job in a transaction, together with those of other threads that wait."""
-        job = _Job(*job_of)
-        with self._queue_lock:
+        job, jobs = _Job(*job_of), list[_Job]()
+        with self._turn:
             self._queue.append(job)
-        with self._write_lock:
+            while self._is_writing and not job.is_done:
+                self._turn.wait()
             if not job.is_done:
-                self._commit()
+                jobs, self._queue, self._is_writing = self._queue, [], True
+        if jobs:
+            try:
+                self._commit(jobs)
+            finally:  # those whose jobs are done go on while the next one writes
+                with self._turn:
+                    self._is_writing = False
+                    self._turn.notify_all()
         if job.error is not None:
             raise job.error
         return job.result
 
-    def _commit(self) -> None:
-        """Run all waiting jobs in one transaction. A job checks everything before it writes.
+    def _commit(self, jobs: list[_Job]) -> None:
+        """Run jobs in one transaction. A job checks everything before it writes.
 
         What the jobs read is read at once, and what they write is written at once, so that a
         transaction takes two ways to a server and back.
         """
-        with self._queue_lock:
-            jobs, self._queue = self._queue, []
         try:
             with self.storage.transaction():
                 queries = [job.query for job in jobs if job.query is not None]
