@@ -282,7 +282,12 @@ def test_what_was_hidden_at_the_largest_value_is_one_gap_above_in_a_plan():
     hidden = np.array([0, 0, 0, 0, 0, 1, 1, 1], bool)
     values, weights = kaplan_meier(seen, hidden, is_bold=True)
     assert values.ravel().tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
-    assert weights == pytest.approx([1 / 8, 2 / 8, 1 / 8, 1 / 8, 3 / 8])
+    survival, terms, expected = 1.0, 0.0, [1.0]
+    for hazard, at_risk in ((1 / 8, 8), (2 / 7, 7), (1 / 5, 5), (1 / 4, 4)):
+        survival *= 1 - hazard
+        terms += hazard / (at_risk * (1 - hazard))  # Greenwood's formula
+        expected.append(min(1.0, survival * (1 + terms**0.5)))
+    assert np.append(1.0, 1.0 - np.cumsum(weights))[:-1] == pytest.approx(expected)
 
 
 # --- environments ---------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ LAWS = ("auto", "pooled", "step")
 LEVEL = 0.005  # probability below which steps are said to differ
 MOST_TESTED = 20_000  # values for the test of steps
 MOST_VALUES = 256  # of a law; more are condensed
+BOLD = 1.0  # standard errors by which a plan raises the survival of censored values
 N_BINS = 64  # of values that are no multiples of a unit, to smooth them
 Mask = NDArray[np.bool_]
 
@@ -386,7 +387,8 @@ def kaplan_meier(values: Floats, hidden: Mask, is_bold: bool = False) -> Weighte
     """Return the law of values of which the hidden ones are only lower bounds.
 
     What remains beyond the largest value is put there. If `is_bold`, it is put one gap above, with
-    all that was hidden at the largest value.
+    all that was hidden at the largest value, and P(noise > v) grows by BOLD standard errors of
+    Greenwood's formula: so a few early values cannot hide the rest for ever.
     """
     places, index = np.unique(values, return_inverse=True)
     seen = np.bincount(index, ~hidden, len(places))
@@ -396,7 +398,13 @@ def kaplan_meier(values: Floats, hidden: Mask, is_bold: bool = False) -> Weighte
     at_risk = n_at[::-1].cumsum()[::-1] - n_hidden
     if is_bold:
         at_risk[-1] += n_hidden[-1]
-    survival = np.cumprod(1.0 - np.divide(seen, at_risk, out=np.zeros_like(seen), where=seen > 0))
+    hazard = np.divide(seen, at_risk, out=np.zeros_like(seen), where=seen > 0)
+    survival = np.cumprod(1.0 - hazard)
+    if is_bold:
+        alive = np.maximum(1.0 - hazard, 1.0 / (at_risk + 1.0))
+        error = np.sqrt(np.cumsum(hazard / (np.maximum(at_risk, 1) * alive)))
+        raised = np.minimum(1.0, survival * (1.0 + BOLD * error))
+        survival = np.maximum.accumulate(raised[::-1])[::-1]
     weights = -np.diff(survival, prepend=1.0)
     if is_bold and survival[-1] > 0:
         further = places[-1] + _usual_gap(places[seen > 0], places[-1])
