@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from zooming import kernels
 from zooming.agents.auto.returns import STUCK, Choice, Trend
 from zooming.agents.base.agent import Agent, Delegate
-from zooming.agents.base.episodes import Play
+from zooming.agents.base.episodes import EpisodeOrder, Play
 from zooming.agents.base.status import Status, clipping_text, plus_minus, warn_of_clipping
 from zooming.agents.files import checkpoints, registry
 from zooming.agents.files.options import accepted_options
@@ -23,66 +23,6 @@ from zooming.errors import CheckpointError, ConfigurationError
 from zooming.kernels.loop.crossing import Crossing
 from zooming.spaces.masks import Feasible, has_mask
 from zooming.validation import Floats, check_int, count_noun, short_repr
-
-_ROUNDING = 1e-6  # relative difference of equal states, of which one was rounded to float32
-
-
-class _Place(NamedTuple):
-    step: int
-    state: Floats
-    waits: bool  # whether an `act` waits for its update
-
-    def is_at(self, step: int, state: Floats) -> bool:
-        return step == self.step and np.allclose(self.state, state, rtol=_ROUNDING, atol=0.0)
-
-
-class EpisodeOrder:
-    """Follow one episode by the calls of `act` and `update`; `Agent.begin` plays several.
-
-    After act(h, x), update(h, x) or another `act` may follow; after an update that leads to y at
-    step h, act(h, y) or update(h, y). Step 0 begins a new episode: always by `act`, and by
-    `update` unless an `act` waits for its update. Updates of episodes that no `act` began are not
-    checked.
-    """
-
-    _now: _Place | None = None
-
-    def forget(self) -> None:
-        """Accept any call next."""
-        self._now = None
-
-    @property
-    def waits(self) -> bool:
-        """Whether an `act` waits for its update."""
-        return self._now is not None and self._now.waits
-
-    def check_act(self, env_name: str, step: int, state: Floats) -> None:
-        """Raise ConfigurationError if this `act` cannot follow."""
-        now = self._now
-        if step and now and not now.waits and not now.is_at(step, state):
-            raise self._wrong(env_name, f"act came for step {step} and {state.tolist()}", now)
-
-    def acted(self, step: int, state: Floats) -> None:
-        """State that `act` was called."""
-        self._now = _Place(step, state, True)
-
-    def check_update(self, env_name: str, step: int, state: Floats) -> None:
-        """Raise ConfigurationError if this `update` cannot follow."""
-        now = self._now
-        if now and (step or now.waits) and not now.is_at(step, state):
-            raise self._wrong(env_name, f"update came for step {step} and {state.tolist()}", now)
-
-    def updated(self, step: int, next_state: Floats, is_over: bool) -> None:
-        """State that `update` was called."""
-        self._now = None if is_over else _Place(step + 1, next_state, False)
-
-    def _wrong(self, env_name: str, call: str, now: _Place) -> ConfigurationError:
-        last = "act was called" if now.waits else "the episode is"
-        return ConfigurationError(
-            f"{env_name}: {call}, but {last} at step {now.step} with {now.state.tolist()}; act and "
-            "update play one episode at a time, which act at step 0 begins. agent.begin() plays "
-            "several at once"
-        )
 
 
 def check_agents(agents: Any) -> list[Agent]:
