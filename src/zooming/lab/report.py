@@ -160,9 +160,8 @@ def _picture(runs: dict[str, Runs]) -> str:
         learners = [one.regret.mean(axis=0).max() for one in drawn.values() if one.n_balls.any()]
         if max(learners, default=0.0) > 0.0:
             ax.set_ylim(top=1.12 * max(learners))
-    file = io.BytesIO()
-    canvas.savefig(file, format="png")
-    coded = base64.b64encode(file.getvalue()).decode()
+    canvas.savefig(picture := io.BytesIO(), format="png")
+    coded = base64.b64encode(picture.getvalue()).decode()
     what = "Learning curves and regret" if is_solved else "Learning curves"
     return f'<p><img alt="{what}" src="data:image/png;base64,{coded}"></p>'
 
