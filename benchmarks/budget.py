@@ -172,7 +172,7 @@ def draw(path: Path, episodes: int, seeds: int) -> None:
             ax.plot(nbytes, best - free.mean(), "k*", label="AdaptiveQ, unlimited")
             ax.set(xscale="log", yscale="log", xlabel="bytes of the table", title=problem)
     axes[0].set_ylabel("lost a late episode")
-    axes[0].legend(fontsize=8)
+    axes[-1].legend(fontsize=8, loc="upper right")  # nothing is there
     figure.savefig(path, dpi=110)
 
 

@@ -165,7 +165,7 @@ def _use(agent: Any, env: Any) -> None:
         agent.learn(20, driver=driver)
     low, high = env.action_space.low, env.action_space.high
     state, action = env.observation_space.sample(), env.action_space.sample()
-    agent.predict(state)
-    agent.predict(state, info={"action_low": low, "action_high": (low + high) / 2})
+    agent.predict(state, state=0)
+    agent.predict(state, state=0, info={"action_low": low, "action_high": (low + high) / 2})
     agent.act(0, state)
     agent.update(0, state, action, 0.5, state)

@@ -160,6 +160,14 @@ def _picture(runs: dict[str, Runs]) -> str:
         learners = [one.regret.mean(axis=0).max() for one in drawn.values() if one.n_balls.any()]
         if max(learners, default=0.0) > 0.0:
             ax.set_ylim(top=1.12 * max(learners))
+    if (legend := left.get_legend()) is not None:  # below, where it lies on no curve
+        handles, labels = left.get_legend_handles_labels()
+        title = legend.get_title().get_text()
+        for ax in (left, *right):
+            ax.get_legend().remove()
+        canvas.legend(
+            handles, labels, loc="outside lower center", ncols=4, title=title, frameon=False
+        )
     canvas.savefig(picture := io.BytesIO(), format="png")
     coded = base64.b64encode(picture.getvalue()).decode()
     what = "Learning curves and regret" if is_solved else "Learning curves"

@@ -181,6 +181,7 @@ def sql_query(form: PolicyForm, table: str = "states") -> str:
     table = _table_name(table, form)
     state = [f"{table}.{_sql_name(column)}" for column in form.state_columns]
     action = [*map(_sql_name, form.action_columns)]
+    needs = ", ".join(["step", *map(_sql_name, form.state_columns)])
     for i, origin, scale, offset, gain in form.squash:
         z = f"(({state[int(i)]} - {float_text(origin)}) / {float_text(scale)})"
         share = f"({z} / (1e0 + abs({z})))"
@@ -191,7 +192,8 @@ def sql_query(form: PolicyForm, table: str = "states") -> str:
     else:
         assert isinstance(form, ActionGrid)
         tables, values, joins = grid_parts(form, table, state)
-    heading = "\n".join(f"-- {line}" for line in form.describe())
+    about = [*form.describe(), f"Needs a table {table}({needs})"]
+    heading = "\n".join(f"-- {line}" for line in about)
     added = [f"{value} AS {name}" for value, name in zip(values, action, strict=True)]
     chosen = ",\n  ".join([f"{table}.*", *added])
     return f"{heading}\n{tables}SELECT\n  {chosen}\nFROM {table}{joins};\n"
