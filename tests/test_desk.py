@@ -146,6 +146,31 @@ def test_an_episode_is_played_to_its_end_by_the_plan_that_it_began_with(place, l
     desk.close()
 
 
+def test_the_first_plan_is_kept_for_episodes_that_began_with_it(place):
+    desk = desk_at(place, "Planner", learner="elsewhere")
+    plan = str(episodes.draw(desk.agent).drawn["plan"])
+    assert desk.storage.read("SELECT name, seq FROM plans") == [(plan, 0)]
+    desk.close()
+
+
+def test_a_signal_before_a_commit_leaves_the_desk_to_the_next_ask(desk, monkeypatch):
+    class Interrupted(threading.Condition):
+        def __exit__(self, *error):
+            super().__exit__(*error)
+            raise KeyboardInterrupt
+
+    turn = desk._turn
+    monkeypatch.setattr(desk, "_turn", Interrupted(turn._lock))
+    with pytest.raises(KeyboardInterrupt):
+        desk.ask([0.3], episode="a")
+    monkeypatch.setattr(desk, "_turn", turn)
+    asking = threading.Thread(target=desk.ask, args=([0.3],), kwargs={"episode": "a"}, daemon=True)
+    asking.start()
+    asking.join(10)
+    assert not asking.is_alive()
+    assert len(desk.episode("a")["decisions"]) == 1
+
+
 def test_the_same_question_has_the_same_answer(desk):
     one = desk.ask([0.3], episode="a")
     assert desk.ask([0.3], episode="a") == one == desk.ask([0.3], episode="a", step=0)

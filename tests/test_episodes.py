@@ -404,3 +404,11 @@ def test_what_is_no_vector_environment_is_refused_by_name():
     with pytest.raises(zooming.ConfigurationError, match="one episode at a time, and the vector"):
         SinglePartitionQ(gym.make(AMBULANCE), seed=0).learn(3, env=envs())
     assert agent.n_episodes == 0
+
+
+def test_abandoned_episodes_do_not_count_in_the_choice_of_a_portfolio():
+    env = gym.make("zooming/Oil-v0")
+    agent = zooming.Portfolio([zooming.AdaptiveQ(env, seed=k) for k in range(2)], seed=0)
+    for _ in range(50):
+        agent.begin().abandon()
+    assert agent.choice.begun.tolist() == agent.choice.plays == [0, 0]

@@ -308,7 +308,10 @@ class Desk:
                 first = {"format": str(FORMAT), "agent": described, "mode": LEARNING}
                 for key, value in first.items():
                     _set(write, key, value)
-                write("INSERT INTO snapshots VALUES (0, ?, ?, ?)", [content, opened, time.time()])
+                now = time.time()
+                write("INSERT INTO snapshots VALUES (0, ?, ?, ?)", [content, opened, now])
+                if plan := _plan_of(agent):
+                    write("INSERT INTO plans VALUES (?, 0, ?)", [plan, now])
 
     def _meta(self) -> dict[str, str]:
         """Return the table `meta`, of a format that is known."""
@@ -338,6 +341,7 @@ class Desk:
         self._numbers = _Numbers(0, 0, 0, "")
         self._turn, self._is_writing = threading.Condition(), False  # of the queue
         self._learn_lock, self._wake, self._stop = threading.RLock(), threading.Event(), False
+        self._plans_lock = threading.Lock()  # of replacing `_plans`
         self._began = time.time() - time.monotonic()
         self._ticked = self._stored = self._published = -math.inf
         self._cost = 0.0
@@ -411,12 +415,12 @@ class Desk:
 
         made: Decision
         asked: Any = work, (_EPISODE, [episode]), lambda known: episode
-        try:
-            made = self._write(*asked)
-        except _PlanMissing as missing:  # another process began the episode
-            self._load_plan(str(missing))
-            made = self._write(*asked)
-        return made
+        while True:
+            try:
+                made = self._write(*asked)
+                return made
+            except _PlanMissing as missing:  # another process began the episode
+                self._load_plan(str(missing))
 
     def _rows(self, where: str, *values: Any) -> list[_Row]:
         """Return decisions, inside of a transaction."""
@@ -755,17 +759,22 @@ class Desk:
     def _write(self, *job_of: Any) -> Any:
         """Run a job in a transaction, together with those of other threads that wait."""
         job, jobs = _Job(*job_of), list[_Job]()
-        with self._turn:
-            self._queue.append(job)
-            while self._is_writing and not job.is_done:
-                self._turn.wait()
-            if not job.is_done:
-                jobs, self._queue, self._is_writing = self._queue, [], True
-        if jobs:
-            try:
+        try:
+            with self._turn:
+                self._queue.append(job)
+                while self._is_writing and not job.is_done:
+                    self._turn.wait()
+                if not job.is_done:
+                    jobs = self._queue
+                    self._queue, self._is_writing = [], True
+            if jobs:
                 self._commit(jobs)
-            finally:  # those whose jobs are done go on while the next one writes
+        finally:  # those whose jobs are done go on while the next one writes
+            if jobs:
                 with self._turn:
+                    # A signal may come before the commit: others do their jobs themselves then.
+                    left = [one for one in jobs if not (one.is_done or one is job)]
+                    self._queue = left if self._queue is jobs else left + self._queue
                     self._is_writing = False
                     self._turn.notify_all()
         if job.error is not None:
@@ -868,12 +877,13 @@ class Desk:
         if self._where != "here" and self.mode in (PAUSED, FROZEN):
             self._warm(agent)
         used = {*learner.plans, self._reader.plan}
-        plans = {name: one for name, one in self._plans.items() if name in used}
-        if plan and (agent is not learner.agent or learner is not self._leader):
-            plans[plan] = agent
-        elif plan and plan not in plans:
-            plans[plan] = learner.copy_agent()  # the agent itself will make the next plan
-        self._plans, self._reader = plans, _Reader(agent, learner.seq, plan)
+        with self._plans_lock:
+            plans = {name: one for name, one in self._plans.items() if name in used}
+            if plan and (agent is not learner.agent or learner is not self._leader):
+                plans[plan] = agent
+            elif plan and plan not in plans:
+                plans[plan] = learner.copy_agent()  # the agent itself will make the next plan
+            self._plans, self._reader = plans, _Reader(agent, learner.seq, plan)
 
     def _refresh(self) -> None:
         """Act with the newest snapshot of the one that learns."""
@@ -888,7 +898,8 @@ class Desk:
         if rows:
             found = Learner.at(self.storage, rows[0][0], self._kind, self._apprentice)
             agent = found.agent if _plan_of(found.agent) == plan else agent
-        self._plans = {**self._plans, plan: agent}
+        with self._plans_lock:
+            self._plans = {**self._plans, plan: agent}
 
     def snapshot(self) -> None:
         """Store the agent as it is now, if this desk learns. Restarts replay the log from there.
@@ -905,7 +916,8 @@ class Desk:
 
             def add(k: int) -> None:
                 write(
-                    "INSERT INTO pieces VALUES (?, ?, ?) ON CONFLICT (seq, k) DO NOTHING",
+                    "INSERT INTO pieces VALUES (?, ?, ?) ON CONFLICT (seq, k) DO UPDATE SET "
+                    "content = excluded.content",
                     [seq, k, content[pieces[k] : pieces[k] + _PIECE]],
                 )
 

@@ -173,8 +173,8 @@ class SQLite(Storage):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        self._writer.execute("BEGIN IMMEDIATE")
         try:
+            self._writer.execute("BEGIN IMMEDIATE")
             yield
             self._writer.execute("COMMIT")
         except BaseException:
@@ -231,6 +231,7 @@ class Postgres(Storage):
         self._leads = False
         self._queued: list[Query] = []  # statements that are not sent yet
         self._prepared: dict[str, str] = {}  # calls by statement
+        self._n_prepared = 0
         scheme, _, rest = url.partition("://")
         name = f"{scheme}://{rest.rpartition('@')[2]}"  # without a password
         try:
@@ -276,11 +277,12 @@ class Postgres(Storage):
     def _call(self, statement: str, n_values: int) -> str:
         """Return the call of a prepared statement: planning one takes longer than running it."""
         if statement not in self._prepared:
-            call, n_known = statement, len(self._prepared)
+            self._n_prepared += 1  # first: a signal may come after PREPARE
+            call, number = statement, self._n_prepared
             if statement.startswith(("SELECT", "INSERT", "UPDATE", "DELETE")):
-                parts, call = statement.split("?"), f"EXECUTE desk_{n_known}"
+                parts, call = statement.split("?"), f"EXECUTE desk_{number}"
                 text = "".join(f"{part}${k + 1}" for k, part in enumerate(parts[:-1])) + parts[-1]
-                self._writer.execute(f"PREPARE desk_{n_known} AS {text}")
+                self._writer.execute(f"PREPARE desk_{number} AS {text}")
                 call += f"({', '.join(['%s'] * n_values)})" * bool(n_values)
             self._prepared[statement] = call
         return self._prepared[statement]

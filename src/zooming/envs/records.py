@@ -43,6 +43,7 @@ MOST_TESTED = 20_000  # values for the test of steps
 MOST_VALUES = 256  # of a law; more are condensed
 BOLD = 1.0  # standard errors by which a plan raises the survival of censored values
 N_BINS = 64  # of values that are no multiples of a unit, to smooth them
+SHIFT = 0.25  # a law that piles up at an end, such as many days without demand, stays there
 Mask = NDArray[np.bool_]
 
 
@@ -341,9 +342,10 @@ def smooth(column: Floats) -> Weighted:
     """Return a law whose weights are smooth, on multiples of a unit between the ends of a column.
 
     Each value is moved towards the mean and spread over the multiples by a normal density of
-    deviation h, so that mean and variance are kept. h is the one for which the values are most
-    likely, each under the law of the others; h = 0 is the empirical law. If the values are no
-    multiples of the smallest gap, they are first shared between the neighbors of N_BINS + 1 points.
+    deviation h, cut off at the ends. h is the one for which the values are most likely, each under
+    the law of the others, among those that move the mean by less than the share SHIFT of its
+    standard error; h = 0 is the empirical law. If the values are no multiples of the smallest gap,
+    they are first shared between the neighbors of N_BINS + 1 points.
     """
     places, seen = np.unique(column, return_counts=True)
     if len(places) < 3:
@@ -367,8 +369,8 @@ def smooth(column: Floats) -> Weighted:
         spread = np.exp(-0.5 * ((points[:, None] - moved) / deviation) ** 2)
         spread /= spread.sum(axis=0)
         law = spread @ counts
-        likely = _left_out(counts, law, np.diag(spread))
-        if likely > best:
+        likely, shift = _left_out(counts, law, np.diag(spread)), abs(law @ points / n - mean)
+        if likely > best and shift < SHIFT * math.sqrt(variance / n):
             best, found = likely, law
         deviation *= math.sqrt(2.0)
     keep = found > 0

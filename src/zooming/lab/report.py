@@ -23,7 +23,7 @@ from zooming.lab.study.run_command import NUMBERS, READING, cells_of, clipped_te
 from zooming.lab.study.store import MANIFEST, Store, read_json, read_manifest
 from zooming.lab.study.study import FEW_SEEDS, Row, Study, find_optima, read_study
 from zooming.plots.curves import Runs
-from zooming.spaces.names import printable
+from zooming.spaces.names import printable_names
 from zooming.validation import count_noun
 from zooming.version import __version__
 
@@ -148,7 +148,7 @@ def _picture(runs: dict[str, Runs]) -> str:
     """Return the learning curves and, if the optimum is known, the regret, as an image."""
     from matplotlib.figure import Figure
 
-    drawn = {printable(name): one for name, one in runs.items()}
+    drawn = dict(zip(printable_names(runs), runs.values(), strict=True))
     # A regret of one episode is no curve.
     is_solved = all(one.optimum is not None and one.episode[-1] > 1 for one in drawn.values())
     canvas = Figure(figsize=(11.0 if is_solved else 5.5, 3.8), dpi=110, layout="constrained")

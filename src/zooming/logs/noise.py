@@ -152,9 +152,10 @@ class _Checks(RowChecks):
         self._n_episodes = int(number[-1]) + 1
         keep = usable & ~is_missing & ~is_large
         beside = np.empty((n, 0)) if rows["context"] is None else rows["context"]
+        is_unclear = np.asarray(np.isnan(beside).any(axis=1))
+        keep &= ~is_unclear
         self.flag(
-            "context", "with a missing value or text in a column of the context",
-            np.asarray(np.isnan(beside).any(axis=1)), first,
+            "context", "with a missing value or text in a column of the context", is_unclear, first,
             lambda k: f"column {names['context'][int(np.isnan(beside[k]).argmax())]!r}",
         )  # fmt: skip
         self._kept.append((

@@ -488,6 +488,12 @@ class Portfolio(Delegate):
         self._credit([total], k)
         self._parts[k].end_play(own, total)
 
+    def abandon_play(self, play: Play) -> None:
+        k, own = self._player_of(play)
+        if own is not None:
+            self.choice.abandon(k)
+            self._parts[k].abandon_play(own)
+
     def explore_many(
         self, steps: NDArray[np.int64], states: Floats, allowed: Sequence[Feasible | None]
     ) -> Floats:

@@ -189,6 +189,10 @@ class Choice:
         """Count an episode that an agent begins; its return comes later."""
         self.begun[agent] = max(self.plays[agent], int(self.begun[agent])) + 1
 
+    def abandon(self, agent: int) -> None:
+        """Take back an episode that an agent began, because it will have no return."""
+        self.begun[agent] = max(self.plays[agent], int(self.begun[agent]) - 1)
+
     def credit(self, agent: int, returns: list[float]) -> None:
         """Add the returns of episodes to the statistics of the agent that played them."""
         Trend(self.windows[agent]).add(returns)

@@ -515,6 +515,10 @@ class Agent(ABC):
         """Count the return of an episode that has ended."""
         return  # most agents learn from steps alone
 
+    def abandon_play(self, play: Play) -> None:
+        """Forget an episode that has begun, and that will have no return."""
+        return
+
     def explore_many(
         self,
         steps: NDArray[np.int64],

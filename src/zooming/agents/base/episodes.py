@@ -237,6 +237,7 @@ def end(agent: Agent, play: Play, total: float | None) -> None:
     with agent.run.lock:
         agent.run.open_play = None
         if total is None:
+            agent.abandon_play(play)
             return
         if "rule" in play.drawn and agent.guide is not None:
             agent.guide.ledger.credit(total, play.drawn["rule"])

@@ -62,7 +62,7 @@ class AdaptiveQ(QLearner):
         name per axis, the state's first. By default those of `env.metadata["names"]`, if any.
     split : {"all", "longest", "variance", "median"}, default "all"
         Sides that a split halves: all that are longer than half the diameter, or one longest side.
-        The last two see the data in a ball, see `docs/algorithm.md`: they cut the side where the
+        The last two see the data in a ball, see `docs/spaces.md`: they cut the side where the
         samples differ most, or the longest side near the median of its samples.
     max_balls : int, optional
         Largest number of active balls. When it is reached, the ball that matters least makes room

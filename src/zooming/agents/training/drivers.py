@@ -449,10 +449,9 @@ class _Vector:
                     continue
                 is_last = is_done[i] and self.mode == SAME_STEP
                 seen_last = info["final_obs"][i] if is_last else after[i]
-                outcome = float(rewards[i]), copy.deepcopy(seen_last)  # which may be filled anew
-                outcomes[i].append(
-                    (*outcome, terminated[i], truncated[i], None if is_done[i] else infos[i])
-                )
+                # Copied, because the environment may fill its arrays anew.
+                outcome = float(rewards[i]), copy.deepcopy(seen_last), terminated[i], truncated[i]
+                outcomes[i].append((*outcome, None if is_done[i] else copy.deepcopy(infos[i])))
                 if is_done[i] or episode.step == agent.horizon:
                     for reward, following, ends, cuts, next_info in outcomes[i]:
                         episode.update(reward, following, ends, cuts, next_info=next_info)
