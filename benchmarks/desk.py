@@ -7,7 +7,6 @@ python benchmarks/desk.py large                           a million decisions in
 python benchmarks/desk.py regret AdaptiveQ 20             16 episodes side by side, 20 seeds
 """
 
-import statistics
 import sys
 import tempfile
 import threading
@@ -20,7 +19,10 @@ import numpy as np
 import zooming
 
 ASKS = 2000  # of one thread
-PROBLEMS = ("Pricing", "Inventory", "Newsvendor", "Queue", "Bidding", "Storage")
+PROBLEMS = (
+    "Newsvendor", "Inventory", "Pricing", "Queue", "Admission", "Storage", "Autoscaling", "Bidding",
+    "Allocation", "GraphAmbulance", "RiverSwim", "Regulator",
+)  # fmt: skip
 
 
 def main(what: str, *given: str) -> None:
@@ -161,36 +163,32 @@ def clear(url: str) -> None:
 
 
 def regret(kind: str, seeds: str, *problems: str) -> None:
-    """Compare returns of 16 episodes side by side with those of one after the other.
+    """Compare returns of `learn` with those of 16 episodes side by side, and of one by one there.
 
-    An episode is worth what it earns at the end of a run one by one, or what it earns there more
-    than random actions do, if that is more.
+    An episode is worth what it earns at the end of `learn`, or what it earns there more than random
+    actions do, if that is more.
     """
-    n, side_by_side = 400, 16
-    print("| problem | agent | one by one | 16 side by side | loss, in episodes | worst seed |")
+    n = 400
+    print("| problem | agent | lost side by side, in episodes | worst seed | one environment |")
     for problem in problems or PROBLEMS:
-        name, rows = f"zooming/{problem}-v0", []
+        name, lost = f"zooming/{problem}-v0", []
         random = zooming.Random(gym.make(name), seed=0).learn(n).returns.mean()
         for seed in range(int(seeds)):
-            agents = [getattr(zooming, kind)(gym.make(name), seed=seed) for _ in range(2)]
-            one = agents[0].learn(n, env=envs(name, 1)).returns
-            many = agents[1].learn(n, env=envs(name, side_by_side)).returns
-            rows.append((one.sum(), many.sum(), one[-n // 5 :].mean()))
-        usual = np.mean([row[2] for row in rows])
-        worth = max(abs(usual), usual - random)
-        lost = [(one - many) / worth for one, many, _ in rows]
-        spread = statistics.stdev(lost) / len(lost) ** 0.5
+            usual, one, many = (
+                getattr(zooming, kind)(gym.make(name), seed=seed)
+                .learn(n, env=k and gym.make_vec(name, num_envs=k, vectorization_mode="sync"))
+                .returns
+                for k in (None, 1, 16)
+            )
+            lost.append((usual.sum() - many.sum(), usual.sum() - one.sum(), usual[-80:].mean()))
+        last = np.mean([row[2] for row in lost])
+        found = np.array(lost)[:, :2] / max(abs(last), last - random)
+        (loss, alone), (error, other) = found.mean(0), found.std(0, ddof=1) / len(found) ** 0.5
         print(
-            f"| {problem} | {kind} | {np.mean([row[0] for row in rows]) / n:.4g} | "
-            f"{np.mean([row[1] for row in rows]) / n:.4g} | "
-            f"{statistics.mean(lost):.1f} ± {spread:.1f} | {max(lost):.1f} |",
+            f"| {problem} | {kind} | {loss:.1f} ± {error:.1f} | {found[:, 0].max():.0f} | "
+            f"{alone:.1f} ± {other:.1f} |",
             flush=True,
         )
-
-
-def envs(name: str, n: int) -> gym.vector.VectorEnv:
-    """Return n environments that step together."""
-    return gym.make_vec(name, num_envs=n, vectorization_mode="sync")
 
 
 if __name__ == "__main__":

@@ -184,7 +184,8 @@ def test_the_same_question_has_the_same_answer(desk):
     for options, message in (
         ({"id": "order-7"}, "id 'order-7' was decided for the observation .* of the episode 'a'"),
         ({"step": 1}, "step 1 of 'a' was decided for the observation"),
-        ({"step": 4.5}, "next decision of the episode 'a' is for step 4"),
+        ({"step": "4"}, "step='4': give a whole number >= 0"),
+        ({"step": 5}, "step=5: give a whole number from 0 to 4"),
     ):
         with pytest.raises(zooming.ConfigurationError, match=message):
             desk.ask([0.9], episode="a", **options)
@@ -262,7 +263,7 @@ def test_another_agent_a_newer_database_and_no_database_are_refused(place):
 def test_a_file_that_is_no_database_is_refused(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("a shopping list, longer than the header of a database. " * 9)
-    with pytest.raises(zooming.ConfigurationError, match="is not a desk's database"):
+    with pytest.raises(zooming.ConfigurationError, match="cannot be opened as a desk's database"):
         zooming.Desk.open(path)
 
 

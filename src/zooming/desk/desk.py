@@ -28,7 +28,7 @@ from zooming.desk.learner import LATEST, Learner
 from zooming.desk.storage import CANCELLED, EXPIRED, FORMAT, OPEN, TOLD, Query, open_storage
 from zooming.errors import CheckpointError, ConfigurationError, TransitionError, ZoomingError
 from zooming.logs.record import make_log
-from zooming.validation import check_choice, check_float, known_options, short_repr
+from zooming.validation import check_choice, check_float, check_int, known_options, short_repr
 
 LEARNERS = ("behind", "here", "elsewhere")
 SEVERAL = ("sum", "first")
@@ -314,15 +314,9 @@ class Desk:
                     write("INSERT INTO plans VALUES (?, 0, ?)", [plan, now])
 
     def _meta(self) -> dict[str, str]:
-        """Return the table `meta`, of a format that is known."""
+        """Return the table `meta`."""
         rows: Any = self.storage.run("SELECT name, value FROM meta")
-        found: dict[str, str] = dict(rows)
-        if int(found.get("format", FORMAT)) > FORMAT:
-            raise ConfigurationError(
-                f"{self.storage.name} was written by a newer zooming (format {found['format']}, "
-                f"this one reads {FORMAT}); update zooming"
-            )
-        return found
+        return dict(rows)
 
     def _start(
         self, kind: type[Agent] | None, learner: str, fallback: Any, apprentice: Any
@@ -405,6 +399,7 @@ class Desk:
         agent = self._reader.agent
         agent.checked_state(0, observation)
         _check_name("episode", episode)
+        step = None if step is None else check_int(step, "step", 0, agent.horizon - 1)
         if id is not None:
             _check_name("id", id)
         text = json.dumps(agent.axes.states.flat(observation, "observation").tolist())
@@ -443,7 +438,7 @@ class Desk:
             is_same = last.state == OPEN and last.observation == text and key is None
             if is_same and step in (None, last.step):
                 return self._decision(last, name)
-            if step is not None and 0 <= step < at:
+            if step is not None and step < at:
                 where = "episode = ? AND step = ? ORDER BY id DESC LIMIT 1"
                 rows = self._rows(where, last.episode, step)
                 return self._repeat(rows[0], text, name, f"step {step} of {name!r}")
@@ -454,7 +449,7 @@ class Desk:
                 )
         if step is not None and step != at:
             raise ConfigurationError(
-                f"step={step!r}: the next decision of the episode {name!r} is for step {at}"
+                f"step={step}: the next decision of the episode {name!r} is for step {at}"
             )
         now, last_ones = self._now(), self._numbers
         if begins:

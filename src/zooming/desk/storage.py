@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 
 from zooming.errors import ConfigurationError, LibraryError
 
-FORMAT = 1
+FORMAT = 2  # of the tables; 1 had neither pieces nor plans
 OPEN, TOLD, EXPIRED, CANCELLED = "open", "told", "expired", "cancelled"  # states of a decision
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -87,12 +87,30 @@ class Storage(ABC):
 
     def __init__(self, name: str) -> None:
         self.name, self._local, self._all = name, threading.local(), list[Any]()
-        self._writer = self._connect()
+        try:
+            self._writer = self._connect()
+            self._make_tables()
+        except BaseException as error:
+            self.close()
+            if isinstance(error, self.errors):
+                raise ConfigurationError(
+                    f"{name} cannot be opened as a desk's database: {error}"
+                ) from error
+            raise
 
     def _make_tables(self) -> None:
+        """Make the tables that are missing. Refuse those of a newer version before."""
         with self.transaction():
-            for statement in SCHEMA:
+            self.run(SCHEMA[0])
+            known = self.run("SELECT value FROM meta WHERE name = 'format'")
+            if known and known[0][0] not in map(str, range(1, FORMAT + 1)):
+                raise ConfigurationError(
+                    f"{self.name} was written by a newer zooming (format {known[0][0]}, this one "
+                    f"reads {FORMAT}); update zooming"
+                )
+            for statement in SCHEMA[1:]:
                 self.run(statement.format(**self.types))
+            self.run("UPDATE meta SET value = ? WHERE name = 'format'", [str(FORMAT)])
 
     @abstractmethod
     def _connect(self) -> Any:
@@ -154,21 +172,17 @@ class SQLite(Storage):
         self._sync = "FULL" if durability == "power" else "NORMAL"
         self._leader: sqlite3.Connection | None = None
         self._tidied = time.monotonic()
-        try:
-            super().__init__(path)
-            self._writer.execute("PRAGMA journal_mode=WAL")
-            self._make_tables()
-        except sqlite3.DatabaseError as error:
-            self.close()
-            raise ConfigurationError(f"{path} is not a desk's database: {error}") from error
+        super().__init__(path)
 
     def _connect(self) -> sqlite3.Connection:
         found = sqlite3.connect(
             self.name, timeout=60.0, isolation_level=None, check_same_thread=False
         )
+        self._all.append(found)
+        if len(self._all) == 1:
+            found.execute("PRAGMA journal_mode=WAL")
         found.execute(f"PRAGMA synchronous={self._sync}")
         found.execute(f"PRAGMA wal_autocheckpoint={_MOST_PAGES}")
-        self._all.append(found)
         return found
 
     @contextmanager
@@ -234,17 +248,13 @@ class Postgres(Storage):
         self._n_prepared = 0
         scheme, _, rest = url.partition("://")
         name = f"{scheme}://{rest.rpartition('@')[2]}"  # without a password
-        try:
-            super().__init__(name)
-        except psycopg.Error as error:
-            raise ConfigurationError(f"{name} cannot be reached: {error}") from error
-        self._make_tables()
+        super().__init__(name)
 
     def _connect(self) -> Any:
         found = self._driver.connect(self._url, autocommit=True, client_encoding="utf8")
+        self._all.append(found)
         found.execute(f"SET synchronous_commit = {self._commit}")
         found.execute("SET client_min_messages = warning")
-        self._all.append(found)
         return found
 
     @contextmanager
