@@ -24,7 +24,7 @@ from zooming.agents.files.container import unpack_container
 from zooming.agents.training.replay import Transitions
 from zooming.agents.warm_start import Guide
 from zooming.desk import page
-from zooming.desk.learner import LATEST, Learner
+from zooming.desk.learner import LATEST, LEARNED, Learner
 from zooming.desk.storage import CANCELLED, EXPIRED, FORMAT, OPEN, TOLD, Query, open_storage
 from zooming.errors import CheckpointError, ConfigurationError, TransitionError, ZoomingError
 from zooming.logs.record import make_log
@@ -52,9 +52,10 @@ def seconds(given: Any, name: str) -> float | None:
         return None
     if isinstance(given, timedelta):
         given = given.total_seconds()
-    if isinstance(given, str) and (found := re.fullmatch(r"\s*([0-9.]+)\s*([smhdw])\s*", given)):
+    number = r"\s*([0-9]+\.?[0-9]*)\s*([smhdw])\s*"
+    if isinstance(given, str) and (found := re.fullmatch(number, given)):
         given = float(found[1]) * _UNITS[found[2]]
-    if isinstance(given, (int, float)) and 0 < given < math.inf:
+    if isinstance(given, (int, float)) and type(given) is not bool and 0 < given < math.inf:
         return float(given)
     raise ConfigurationError(f"{name}={given!r}: give seconds, or text such as '30m', '12h', '2d'")
 
@@ -236,6 +237,11 @@ class Desk:
         apprentice: Any = None,
         kind: type[Agent] | None = None,
     ) -> None:
+        if agent is not None and not isinstance(agent, Agent):
+            raise ConfigurationError(
+                f"agent={short_repr(agent)}: give an agent, such as zooming.Auto(env); "
+                "zooming.Desk.open(place) takes the one of the database"
+            )
         if several is not None:
             check_choice("several", several, SEVERAL)
         settings = {
@@ -244,6 +250,8 @@ class Desk:
         }  # fmt: skip
         if default_reward is not None:
             check_float(default_reward, "default_reward", -math.inf, math.inf)
+            if agent is not None:
+                agent.problem.check_reward(0, default_reward)
         for name, value in (("default_reward", default_reward), ("several='sum'", several)):
             if value not in (None, "first") and reward_wait is None:
                 raise ConfigurationError(f"{name} requires reward_wait, the time after which it is")
@@ -429,7 +437,7 @@ class Desk:
         """Return a decision. `known` has the last episode of the name, see `_EPISODE`."""
         write, (agent, version, _), at = self.storage.write, self._reader, 0
         if key is not None and (rows := self._rows("key = ?", key)):
-            return self._repeat(rows[0], text, name, f"id {key!r}")
+            return self._repeat(rows[0], text, name, limits, f"id {key!r}")
         begins = not known or bool(known[0][2])
         if not begins:
             seed, drawn, _, *values = known[0]
@@ -437,11 +445,11 @@ class Desk:
             at = last.step + (last.state != CANCELLED)
             is_same = last.state == OPEN and last.observation == text and key is None
             if is_same and step in (None, last.step):
-                return self._decision(last, name)
+                return self._repeat(last, text, name, limits, f"step {last.step} of {name!r}")
             if step is not None and step < at:
                 where = "episode = ? AND step = ? ORDER BY id DESC LIMIT 1"
                 rows = self._rows(where, last.episode, step)
-                return self._repeat(rows[0], text, name, f"step {step} of {name!r}")
+                return self._repeat(rows[0], text, name, limits, f"step {step} of {name!r}")
             if at >= agent.horizon:
                 raise ConfigurationError(
                     f"all {agent.horizon} steps of the episode {name!r} are decided; tell the "
@@ -508,12 +516,19 @@ class Desk:
             flat = rules.rule_action(agent, self._fallback, step, observation, info)
             return agent.axes.shaped_action(flat), "fallback"
 
-    def _repeat(self, row: _Row, text: str, name: str, what: str) -> Decision:
+    def _repeat(
+        self, row: _Row, text: str, name: str, limits: str | None, what: str
+    ) -> Decision:
         names = self.storage.run("SELECT name FROM episodes WHERE number = ?", [row.episode])
         if row.observation != text or names[0][0] != name:
             raise ConfigurationError(
                 f"{what} was decided for the observation {row.observation} of the episode "
                 f"{names[0][0]!r}, and now asked for {text} of {name!r}"
+            )
+        if row.bounds != limits:
+            raise ConfigurationError(
+                f"{what} was decided within {row.bounds or 'no limits'}, and now asked for within "
+                f"{limits or 'none'}; cancel it first"
             )
         if row.state == CANCELLED:
             raise ConfigurationError(f"{what} was cancelled; ask with another id")
@@ -986,7 +1001,7 @@ class Desk:
                 kind, told = "tell", {**parts[-1], "reward": sum(one["reward"] for one in parts)}
             elif default is not None and following:
                 after = json.loads(following[0].observation)
-                kind, told = "tell", {"reward": default, "next": after, "terminated": False}
+                kind, told = "default", {"reward": default, "next": after, "terminated": False}
             self.storage.write("UPDATE decisions SET state = ? WHERE id = ?", [EXPIRED, id])
             self._log(kind, row.episode, id, told)
 
@@ -1036,6 +1051,7 @@ class Desk:
         -------
         Status
             A dictionary. "asks", "by": decisions, and who made them. "tells": rewards to learn.
+            "defaults": learned in place of rewards.
             "waiting": decisions without one. "not learned": rewards that are logged only.
             "learned": events that the deciding agent knows. "return": mean of recent episodes, with
             an interval of 95 %. "explored": share of decisions. "plays": who plays. "alarms": what
@@ -1079,14 +1095,16 @@ class Desk:
             "limits": None if row.bounds is None else json.loads(row.bounds),
             "random": int(play.random_at(made.step)), "played as": play.drawn, "state": row.state,
             "told": told,
-            "learned": any(one["kind"] == "tell" and one["event"] <= self.version for one in told),
+            "learned": any(
+                one["kind"] in LEARNED and one["event"] <= self.version for one in told
+            ),
         }  # fmt: skip
 
     def to_log(self, library: str = "polars") -> Any:
         """Return the learned transitions as a log, for `agent.learn_from` or `evaluate_on`."""
         rows = self.storage.read(
             "SELECT d.episode, d.step, d.observation, d.action, e.data FROM events e "
-            "JOIN decisions d ON d.id = e.decision WHERE e.kind = 'tell' "
+            "JOIN decisions d ON d.id = e.decision WHERE e.kind IN ('tell', 'default') "
             "ORDER BY d.episode, d.step"
         )
         told = [json.loads(row[4]) for row in rows]
@@ -1137,7 +1155,9 @@ class Desk:
     # --- the end ----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Store a snapshot, end learning, and close the database."""
+        """Store a snapshot, end learning, and close the database. Twice is the same as once."""
+        if self.storage.is_closed:
+            return
         self._stop = True
         self._wake.set()
         if self._thread is not None:
@@ -1203,6 +1223,9 @@ def _limits(
     agent: Agent, info: Mapping[str, Any] | None, bounds: Mapping[str, tuple[float, float]] | None
 ) -> str | None:
     """Return the restrictions of an action as JSON: the masks of `info`, or `bounds` by axis."""
+    for name, given in (("info", info), ("bounds", bounds)):
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigurationError(f"{name}={short_repr(given)}: give a dict")
     found = {
         key: _as_json(info[key])
         for key in ("action_mask", "action_low", "action_high")

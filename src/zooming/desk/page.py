@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zooming.agents.base.status import Status
+from zooming.agents.base.status import Status, plain
 from zooming.analysis.intervals import mean_interval
+from zooming.desk.learner import LEARNED
 
 if TYPE_CHECKING:
     from zooming.desk.desk import Desk
@@ -35,14 +36,14 @@ def returns_of(desk: Desk) -> tuple[Any, Any]:
     rows = desk.storage.read(
         "SELECT d.episode, d.step, d.explored, e.kind, e.data FROM events e "
         "JOIN decisions d ON d.id = e.decision JOIN episodes p ON p.number = d.episode "
-        "WHERE e.seq > ? AND p.is_over = 1 AND e.kind IN ('tell', 'missing', 'frozen')",
+        "WHERE e.seq > ? AND p.is_over = 1 AND e.kind IN ('tell', 'default', 'missing', 'frozen')",
         [last - RECENT],
     )
     found: dict[int, list[Any]] = {}
     for number, step, explored, kind, data in rows:
         one = found.setdefault(number, [0.0, 0, 0, math.nan])
         told = json.loads(data)
-        one[0] += told["reward"] if kind == "tell" else math.nan
+        one[0] += told["reward"] if kind in LEARNED else math.nan
         one[1], one[2] = one[1] + 1, one[2] + explored
         if told.get("terminated") or step + 1 == desk.agent.horizon:
             one[3] = step + 1
@@ -64,6 +65,7 @@ def status(desk: Desk) -> Status:
     player = getattr(agent, "player", None)
     return Status({
         "asks": sum(deciders.values()), "by": deciders, "tells": kinds.get("tell", 0),
+        "defaults": kinds.get("default", 0),
         "waiting": waiting,
         "not learned": {k: kinds.get(k, 0) for k in ("late", "extra", "frozen", "missing")},
         "learned": f"{desk.version:,} of {last:,} events",
@@ -88,16 +90,16 @@ def alarms(desk: Desk, values: Any, kinds: dict[str, int], last: int) -> list[st
         was, is_ = mean_interval(before), mean_interval(now)
         if is_.high < was.low:
             found.append(
-                f"returns fall: the last {n} episodes earned {is_.mean:.4g}, those before "
-                f"{was.mean:.4g}"
+                f"returns fall: the last {n} episodes earned {plain(is_.mean)}, those before "
+                f"{plain(was.mean)}"
             )
         one, other = float(np.std(before)), float(np.std(now))
         if max(one, other) > CHANGED * min(one, other) and max(one, other) > 1e-9:
             found.append(
-                f"the noise of returns changed: a standard deviation of {other:.3g} in the last "
-                f"{n} episodes, {one:.3g} before"
+                f"the noise of returns changed: a standard deviation of {plain(other)} in the "
+                f"last {n} episodes, {plain(one)} before"
             )
-    missing, told = kinds.get("missing", 0) + kinds.get("late", 0), kinds.get("tell", 0)
+    missing, told = kinds.get("missing", 0) + kinds.get("default", 0), kinds.get("tell", 0)
     if missing > max(FEW, MISSING * (told + missing)):
         found.append(f"{missing:,} rewards were missing or late, and {told:,} came in time")
     if last - desk.version > BEHIND:
@@ -127,7 +129,8 @@ def page(desk: Desk) -> str:
 
 def _words(values: Any) -> str:
     found = mean_interval(values)
-    return f"{found.mean:.4g} ({found.low:.4g} to {found.high:.4g}) in {len(values):,} episodes"
+    low, high = plain(found.low), plain(found.high)
+    return f"{plain(found.mean)} ({low} to {high}) in {len(values):,} episodes"
 
 
 def _curve(values: Any, least: float = -math.inf) -> str:
@@ -150,8 +153,8 @@ def _curve(values: Any, least: float = -math.inf) -> str:
         '<svg viewBox="0 0 800 250" role="img" aria-label="curve">'
         f'<polygon points="{" ".join(band)}" fill="#9bd" fill-opacity=".4"/>'
         f'<polyline points="{line}" fill="none" stroke="#146" stroke-width="2"/>'
-        f'<text x="0" y="225" font-size="13">{low:.3g}</text>'
-        f'<text x="0" y="25" font-size="13">{high:.3g}</text>'
+        f'<text x="0" y="225" font-size="13">{plain(low)}</text>'
+        f'<text x="0" y="25" font-size="13">{plain(high)}</text>'
         f'<text x="50" y="245" font-size="13">1</text>'
         f'<text x="790" y="245" font-size="13" text-anchor="end">{len(values):,}</text></svg>'
     )

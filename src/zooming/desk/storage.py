@@ -11,9 +11,9 @@ written in one transaction at a time, so the order of `seq` is the order of comm
     plans      name, seq, at: the snapshot that has the plan by which open episodes are played
     meta       name, value
 
-Kinds of events: begin (an episode); tell (a reward, to be learned); part (of a reward that is
-summed later); late, extra, frozen (rewards that are not learned); missing (no reward came); cancel;
-close (an episode, by age); mode.
+Kinds of events: begin (an episode); tell (a reward, to be learned); default (learned because none
+came in time); missing (none came, and nothing is learned); part (of a reward that is summed later);
+late, extra, frozen (rewards that are not learned); cancel; close (an episode, by age); mode.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from zooming.errors import ConfigurationError, LibraryError
+from zooming.validation import short_repr
 
 FORMAT = 2  # of the tables; 1 had neither pieces nor plans
 OPEN, TOLD, EXPIRED, CANCELLED = "open", "told", "expired", "cancelled"  # states of a decision
@@ -67,6 +68,8 @@ def open_storage(place: str | os.PathLike[str], durability: str, exists: bool) -
             f"durability={durability!r}: choose 'power' (a decision survives a power failure) or "
             "'process' (it survives the death of the process, and asks are faster)"
         )
+    if not isinstance(place, (str, os.PathLike)):
+        raise ConfigurationError(f"place={short_repr(place)}: give a file, or postgresql://...")
     if str(place).startswith(("postgresql://", "postgres://")):
         return Postgres(str(place), durability)
     if exists and not os.path.exists(place):
@@ -84,6 +87,7 @@ class Storage(ABC):
 
     errors: tuple[type[Exception], ...]
     types: ClassVar[dict[str, str]]  # of columns, for `SCHEMA`
+    is_closed = False
 
     def __init__(self, name: str) -> None:
         self.name, self._local, self._all = name, threading.local(), list[Any]()
@@ -134,6 +138,7 @@ class Storage(ABC):
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query, from any thread. It waits for no writer."""
+        self._check_open()
         known = getattr(self._local, "connection", None)
         if known is None or getattr(known, "closed", False):  # a server may have ended it
             self._local.connection = known = self._connect()
@@ -155,8 +160,13 @@ class Storage(ABC):
     def resign(self) -> None:
         """Let another one learn."""
 
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise ConfigurationError(f"{self.name} was closed; zooming.Desk.open opens it again")
+
     def close(self) -> None:
         """Close all connections."""
+        self.is_closed = True
         self.resign()
         for connection in self._all:
             connection.close()
@@ -187,6 +197,7 @@ class SQLite(Storage):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
+        self._check_open()
         try:
             self._writer.execute("BEGIN IMMEDIATE")
             yield
@@ -259,6 +270,7 @@ class Postgres(Storage):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
+        self._check_open()
         if self._writer.closed:  # the server was restarted
             self._writer, self._prepared = self._connect(), {}
         self._queued = [("BEGIN", ()), (f"SELECT pg_advisory_xact_lock({self.WRITER})", ())]

@@ -77,7 +77,6 @@ class RunState:
         self.stop_flag: threading.Event | None = None  # set by learn_many when it is interrupted
         self.env_rng: np.random.Generator | None = None  # of the environment; set by learn()
         self.n_begun = 0  # episodes begun by `Agent.begin`
-        self.open_play: Any = None  # a reference to the `Play` of the last of them
         self.plays: dict[int, Play] = {}  # of the `Episode`s that are open, by id
         self.stored_env: dict[str, Any] | None = None  # from a file, if loaded without env
         self.clipping = np.array([clips, 0])  # whether to clip rewards, number clipped
@@ -89,7 +88,7 @@ class RunState:
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the lock, so that an agent can be copied and pickled."""
         kept = {name: one for name, one in vars(self).items() if name != "lock"}
-        return {**kept, "open_play": None, "plays": {}}
+        return {**kept, "plays": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -9,7 +9,6 @@ the last bit, whoever makes them.
 from __future__ import annotations
 
 import copy
-import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -191,7 +190,7 @@ def begin(agent: Agent, play: Play | None = None) -> tuple[int, Play]:
     """Begin an episode. Return its number, and how it is played: as `play` says, or drawn."""
     run = agent.run
     with run.lock:
-        if not agent.interleaves and run.open_play is not None and run.open_play() is not None:
+        if not agent.interleaves and run.plays:
             raise ConfigurationError(
                 f"{type(agent).__name__} plays one episode at a time; end the open one first, by "
                 "its last update or by abandon()"
@@ -203,7 +202,6 @@ def begin(agent: Agent, play: Play | None = None) -> tuple[int, Play]:
         if not play.drawn.get("rule"):
             agent.count_play(play)
         number, run.n_begun = run.n_begun, run.n_begun + 1
-        run.open_play = weakref.ref(play)
     return number, play
 
 
@@ -255,7 +253,6 @@ def learn_in(
 def end(agent: Agent, play: Play, total: float | None) -> None:
     """End an episode with this return, or without one that counts."""
     with agent.run.lock:
-        agent.run.open_play = None
         if total is None:
             agent.abandon_play(play)
             return
