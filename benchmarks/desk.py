@@ -5,6 +5,7 @@ python tests/servers.py benchmarks/desk.py speed          PostgreSQL
 python benchmarks/desk.py snapshots                       asks while snapshots are stored
 python benchmarks/desk.py large                           a million decisions in the file
 python benchmarks/desk.py regret AdaptiveQ 20             16 episodes side by side, 20 seeds
+python benchmarks/desk.py batch                           act_batch for a thousand observations
 """
 
 import sys
@@ -27,7 +28,10 @@ PROBLEMS = (
 
 def main(what: str, *given: str) -> None:
     """Print a table."""
-    {"speed": speed, "snapshots": snapshots, "large": large_file, "regret": regret}[what](*given)
+    {
+        "speed": speed, "snapshots": snapshots, "large": large_file, "regret": regret,
+        "batch": batch,
+    }[what](*given)  # fmt: skip
 
 
 def speed(url: str | None = None) -> None:
@@ -185,6 +189,29 @@ def regret(kind: str, seeds: str, *problems: str) -> None:
             f"| {problem} | {kind} | {found.mean():.1f} ± {error:.1f} | {found.max():.0f} |",
             flush=True,
         )
+
+
+def batch() -> None:
+    """Measure the processor time of an action in `act_batch` of a thousand, after 1,000 episodes.
+
+    The least of 30 calls: others use the machine, too.
+    """
+    print("| problem | `AdaptiveQ`, us | `Auto`, us |")
+    for problem in ("Pricing", "Inventory", "GraphAmbulance"):
+        found = []
+        for kind in (zooming.AdaptiveQ, zooming.Auto):
+            env = gym.make(f"zooming/{problem}-v0")
+            agent, rng, took = kind(env, seed=0), np.random.default_rng(0), []
+            agent.learn(1000)
+            env.observation_space.seed(0)
+            states = np.array([env.observation_space.sample() for _ in range(1000)])
+            steps = rng.integers(agent.horizon, size=1000)
+            for _ in range(31):
+                began = time.process_time()
+                agent.act_batch(steps, states)
+                took.append(time.process_time() - began)
+            found.append(f"{min(took) * 1e3:.2f}")
+        print(f"| {problem} | {' | '.join(found)} |", flush=True)
 
 
 if __name__ == "__main__":

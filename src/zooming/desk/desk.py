@@ -206,7 +206,7 @@ class Desk:
         A rule that decides while the agent learns beside it, see `Agent.warm_start`. `status` says
         when the agent is better, and `promote` lets it decide.
     kind : type, optional
-        See `open`.
+        With agent=None, the class of the agent, if it is not one of zooming's own.
 
     Examples
     --------
@@ -255,6 +255,11 @@ class Desk:
         for name, value in (("default_reward", default_reward), ("several='sum'", several)):
             if value not in (None, "first") and reward_wait is None:
                 raise ConfigurationError(f"{name} requires reward_wait, the time after which it is")
+        if agent is None and (given := [name for name, one in settings.items() if one is not None]):
+            raise ConfigurationError(
+                f"{given[0]} is a setting of the database; zooming.Desk(agent, place, "
+                f"{given[0]}=...) changes it"
+            )
         if apprentice is not None and agent is not None and agent.guide is None:
             agent.guide = Guide(agent, apprentice, 200)
         self.storage = open_storage(place, durability, agent is None)
@@ -267,29 +272,17 @@ class Desk:
             raise
 
     @classmethod
-    def open(
-        cls,
-        place: str | os.PathLike[str],
-        *,
-        durability: str = "power",
-        learner: str = "behind",
-        fallback: Any = None,
-        apprentice: Any = None,
-        kind: type[Agent] | None = None,
-    ) -> Self:
-        """Open the desk of a database: the same agent, open episodes and answers.
+    def open(cls, place: str | os.PathLike[str], **options: Any) -> Self:
+        """Open the desk of a database: the same agent, settings, open episodes and answers.
 
         Parameters
         ----------
-        place, durability, learner, fallback, apprentice
-            See `Desk`. Rules are not stored.
-        kind : type, optional
-            The class of the agent, if it is not one of zooming's own.
+        place : str or PathLike
+            See `Desk`.
+        **options
+            durability, learner, fallback, apprentice and kind, see `Desk`.
         """
-        return cls(
-            None, place, durability=durability, learner=learner, fallback=fallback,
-            apprentice=apprentice, kind=kind,
-        )  # fmt: skip
+        return cls(None, place, **options)
 
     def _create(self, agent: Agent, settings: dict[str, Any]) -> None:
         """Write the first snapshot. If there is one, check that the agent is made like it."""
@@ -1176,15 +1169,12 @@ class Desk:
 
 def _check_name(name: str, given: Any) -> None:
     """Raise ConfigurationError if a name is not one that both databases can store."""
-    if not isinstance(given, str) or not given or "\0" in given or not _is_unicode(given):
-        raise ConfigurationError(f"{name}={short_repr(given)}: give a name, such as 'store-17'")
-
-
-def _is_unicode(text: str) -> bool:
     try:
-        return bool(text.encode())
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return False
+        is_name = bool(given.encode()) and "\0" not in given
+    except (AttributeError, UnicodeEncodeError):  # no text, or half of a surrogate pair
+        is_name = False
+    if not is_name:
+        raise ConfigurationError(f"{name}={short_repr(given)}: give a name, such as 'store-17'")
 
 
 def _plan_of(agent: Agent) -> str:
