@@ -509,9 +509,7 @@ class Desk:
             flat = rules.rule_action(agent, self._fallback, step, observation, info)
             return agent.axes.shaped_action(flat), "fallback"
 
-    def _repeat(
-        self, row: _Row, text: str, name: str, limits: str | None, what: str
-    ) -> Decision:
+    def _repeat(self, row: _Row, text: str, name: str, limits: str | None, what: str) -> Decision:
         names = self.storage.run("SELECT name FROM episodes WHERE number = ?", [row.episode])
         if row.observation != text or names[0][0] != name:
             raise ConfigurationError(
@@ -637,7 +635,7 @@ class Desk:
         return told
 
     def _tell(self, row: _Row, *given: Any) -> str:
-        run, write = self._statements
+        run, write = self.storage.run, self.storage.write
         told, several = self._told(row, *given), self.settings["several"]
         state, number = row.state, row.episode
         if state == CANCELLED:
@@ -695,7 +693,7 @@ class Desk:
         """
 
         def work() -> int:
-            run, write = self._statements
+            run, write = self.storage.run, self.storage.write
             numbers = run("SELECT number FROM episodes WHERE name = ?", [episode])
             for number in numbers:
                 write("UPDATE episodes SET name = NULL WHERE number = ?", number)
@@ -745,11 +743,6 @@ class Desk:
         agent.predict(agent.axes.states.shaped(low), np.array([0]))
 
     # --- writing ----------------------------------------------------------------------------------
-
-    @property
-    def _statements(self) -> tuple[Callable[..., Any], Callable[..., None]]:
-        """The functions that read and write inside of a transaction."""
-        return self.storage.run, self.storage.write
 
     def _log(self, kind: str, episode: int | None, decision: int | None, data: Any) -> None:
         numbers = self._numbers
@@ -912,7 +905,7 @@ class Desk:
         with self._learn_lock:
             if self._leader is None or self._leader.seq == self._stored_seq:
                 return
-            began, seq, (run, write) = time.monotonic(), self._leader.seq, self._statements
+            began, seq, write = time.monotonic(), self._leader.seq, self.storage.write
             content, opened = self._leader.content()
             plan, used = _plan_of(self._leader.agent), self._leader.plans
             pieces = range(0, len(content), _PIECE)
@@ -935,7 +928,9 @@ class Desk:
                         "INSERT INTO plans VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
                         "seq = excluded.seq, at = excluded.at", [plan, seq, now],
                     )  # fmt: skip
-                for (name,) in run("SELECT name FROM plans WHERE at < ?", [now - _REPLACED]):
+                for (name,) in self.storage.run(
+                    "SELECT name FROM plans WHERE at < ?", [now - _REPLACED]
+                ):
                     if name not in used:
                         write("DELETE FROM plans WHERE name = ?", [name])
                 write(
