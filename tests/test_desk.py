@@ -274,7 +274,7 @@ def test_another_agent_a_newer_database_and_no_database_are_refused(place):
             old.storage.run(change, ["9"])
     with pytest.raises(zooming.ConfigurationError, match=r"by a newer zooming .format 9"):
         zooming.Desk.open(place)
-    with pytest.raises(zooming.ConfigurationError, match="was closed; zooming.Desk.open opens it"):
+    with pytest.raises(zooming.ConfigurationError, match=r"was closed; zooming\.Desk\.open opens"):
         old.ask([0.4], episode="a")
     old.close()
     with pytest.raises(zooming.ConfigurationError, match=r"does not exist; zooming\.Desk"):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zooming.kernels.boxes.layout import BAD_STATE, EITHER, FINE, N_PLACES
+from zooming.kernels.boxes.layout import BAD_STATE, FINE, N_PLACES
 from zooming.kernels.boxes.points import to_unit
 from zooming.kernels.boxes.select import (
     find,
@@ -133,7 +133,6 @@ class Queries(NamedTuple):
     locate_pair: Callable[..., Any]  # (handle, step, point, action) -> code, row or coordinate
     choose: Callable[..., Any]
     choose_many: Callable[..., Any]
-    n_read: Callable[..., Any]  # (handle, step, point) -> number of rows that a selection reads
 
 
 def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
@@ -191,15 +190,9 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
             play_action(t.rows, core, t.axes, row, rule, t.low, t.high, actions[k])
         return -1, -1
 
-    def n_read(handle, step, point):
-        t = boxes_at(handle)
-        read(t, point)
-        _, n = best_row(t, t.core, step, EITHER)
-        return n
-
     return Queries(*(
         compile_kernel(query, name=f"{query.__name__}_{name}", **REFCOUNT)
-        for query in (locate_pair, choose, choose_many, n_read)
+        for query in (locate_pair, choose, choose_many)
     ))  # fmt: skip
 
 
