@@ -268,8 +268,8 @@ def spread_of_returns(samples: Samples, n: int, known: float) -> float:
     return float(high - middle)
 
 
-class Policy(NamedTuple):
-    """A plan for the policy, with what it takes to read it."""
+class RecommendedPlan(NamedTuple):
+    """The plan that is recommended, made without a bonus, with what it takes to read it."""
 
     key: tuple[int, int]  # number of samples that it was made from, and of plans for learning
     plan: Plan
@@ -322,7 +322,7 @@ class CellTable:
 
     def _forget(self) -> None:
         self._handle: Any = None  # of `cells`; has addresses, so every change of an array resets it
-        self._policy: Policy | None = None
+        self._policy: RecommendedPlan | None = None
         self._counted: tuple[tuple[int, int], Floats] | None = None
 
     @property
@@ -419,7 +419,7 @@ class CellTable:
         played = Basis(self.grid, self.widths, self.played_apart, n)
         return played, np.array([total, usual + away * plays / total, spread])
 
-    def policy(self) -> Policy:
+    def policy(self) -> RecommendedPlan:
         """Return the recommended plan, made without the bonus for exploring.
 
         It is made from what the plan `kept` was made of, or from all samples. Reading it does not
@@ -432,7 +432,7 @@ class CellTable:
             given = cells.core, cells.samples, basis.n_samples, basis.grid, basis.widths
             call_in_thread(lambda: make_plan(*given, basis.apart, plan, False))
             cells = cells._replace(plan=plan)
-            found = self._policy = Policy(key, plan, basis.grid, cells, pack_cells(cells))
+            found = self._policy = RecommendedPlan(key, plan, basis.grid, cells, pack_cells(cells))
         return found
 
     def counts(self) -> Floats:
