@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import zooming
-from zooming.agents.base.status import spread_visits
 from zooming.app import cli
+from zooming.export.regions import spread_visits
 from zooming.export.show import collect, render
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
@@ -93,7 +93,7 @@ def test_the_keyboard_moves_the_state_and_the_page_says_what_predict_plays(agent
     balls = agent.partition(step)
     is_near = (balls.low[:, 0] <= at) & (at < balls.high[:, 0])
     assert page.locator("#rows tr").count() == min(10, int(is_near.sum()))
-    visits = spread_visits(agent, step, balls, (balls.high - balls.low).prod(axis=1))
+    visits, _ = spread_visits(agent, step, balls, (balls.high - balls.low).prod(axis=1))
     assert number(page, "tr.chosen td:nth-child(3)") in np.rint(visits[is_near])
     density = visits[is_near] / (balls.high - balls.low)[is_near, 0]
     share = density[balls.q_value[is_near].argmax()] / density.sum()

@@ -219,7 +219,7 @@ def _balls(agent: Any, step: int, regions: Regions, corners: _Corners) -> dict[s
     if found is None:
         return None
     n_state = agent.axes.n_state
-    visits, density = visit_density(agent, step, found, regions)
+    visits, density, _ = visit_density(agent, step, found, regions)
     low, high = found.low.copy(), found.high.copy()
     low[:, :n_state], high[:, :n_state] = open_ends(low[:, :n_state], high[:, :n_state])
     return {
