@@ -157,6 +157,27 @@ def test_a_policy_without_regions_is_shown_on_a_grid(opened):
     assert page.locator("#support").inner_text() == "unknown"
 
 
+def test_states_that_never_occurred_are_hatched_and_money_has_no_exponent(
+    opened, browser, tmp_path
+):
+    page = opened("one")  # episodes begin in the middle
+    assert "Hatched: states that never occurred" in page.locator("#map-caption").inner_text()
+    assert page.locator("#sure").inner_text().startswith(("likely", "sure", "unsure"))
+    page.evaluate("x = [0.2]; update()")
+    assert page.locator("#sure").inner_text().startswith("unvisited: nothing shows that")
+    assert page.locator("#support").inner_text() == "none"
+    page.evaluate("step = 2; update()")
+    assert "Hatched" not in page.locator("#map-caption").inner_text()
+    assert page.evaluate("[44520.3, 160, 1234567, 0.51234, -0.00012].map(text)") == [
+        "44,520", "160", "1,234,567", "0.5123", "-0.00012"
+    ]  # fmt: skip
+    page = browser.new_page()
+    page.goto(zooming.AdaptiveQ(Machine(), horizon=2).show(tmp_path / "new.html").as_uri())
+    assert "has not learned yet" in page.locator("#note").inner_text()
+    assert page.locator("#value").inner_text().startswith("a guess: ")
+    page.close()
+
+
 def test_names_are_shown_as_text(agents, browser, tmp_path):
     data = {**collect(agents["grid"], 1), "title": EVIL}
     data["state"][0]["name"] = EVIL

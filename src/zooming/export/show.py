@@ -140,6 +140,7 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
                 "action": regions.actions.tolist(),
                 "value": _numbers(known.q_value),
                 "visits": _numbers(known.visits),
+                "unseen": None if np.isnan(known.seen).any() else (known.seen == 0).tolist(),
                 "balls": _balls(agent, step, regions, corners) if with_balls else None,
             }
         )
