@@ -63,17 +63,23 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
     (["audit", "AGENT", "--solve", "--resolution", "3"],
      "zooming: --resolution 3: give a whole number >= 4"),
     (["bench", "--fast"], "Unrecognized options: --fast"),
+    (["evaluate", "AGENT"], "no command is named 'evaluate'; did you mean 'explain'?"),
+    (["export", "NET", "out.h", "--learner"], "Export its policy: leave out --learner"),
 ])  # fmt: skip
 def test_a_wrong_command_is_answered_in_a_sentence(
     arguments, message, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setenv("COLUMNS", "200")
     out, agent = tmp_path / "out", tmp_path / "agent.zoom"
-    if "AGENT" in arguments:
-        zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0).save(agent)
+    for name, kind in (("AGENT", zooming.AdaptiveQ), ("NET", zooming.NetQ)):
+        if name in arguments:
+            kind(gym.make("zooming/Oil-v0"), seed=0).save(agent)
     said = re.escape(message.removeprefix("zooming: "))
     with pytest.raises(SystemExit, match=rf"{said}|^2$") as ended:  # 2: tyro has printed it
-        cli.main([{"OUT": str(out), "AGENT": str(agent)}.get(one, one) for one in arguments])
+        cli.main([
+            {"OUT": str(out), "AGENT": str(agent), "NET": str(agent)}.get(one, one)
+            for one in arguments
+        ])  # fmt: skip
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
     assert not out.exists()
@@ -132,6 +138,24 @@ def test_the_help_describes_each_command_by_its_first_sentence(capsys):
     for name in cli.COMMANDS:
         said = " ".join((cli.load(name).__doc__ or "").split()).split(". ")[0].rstrip(".")
         assert re.search(rf"^  {name} +{re.escape(said)}\.$", shown, re.M), name
+
+
+@pytest.mark.parametrize("name", [one for one in cli.COMMANDS if one not in ("bench", "list")])
+def test_the_help_names_values_in_words(name, capsys):
+    with pytest.raises(SystemExit):
+        cli.main([name, "--help"])
+    shown = capsys.readouterr().out
+    assert not re.search(r"STR|\{None\}|default: (None)?\)", shown)
+    assert re.search(r"^usage: zooming \S+ .*( [A-Z]+|\])( \.\.\.)?$", shown, re.M)
+
+
+def test_a_horizon_below_that_of_the_problem_is_said_and_numbers_have_no_exponent(tmp_path, capsys):
+    text = "run zooming/Newsvendor-v0 --agents random:horizon=3 --episodes 9 --seeds 2 --out"
+    with pytest.warns(UserWarning, match="horizon=3, but an episode has 7 steps: the agent plays"):
+        cli.main([*words(text), str(tmp_path / "study")])
+    shown = capsys.readouterr().out
+    assert re.search(r"│ random:horizon=3 │ +-?[\d,.]+ ± [\d,.]+ │", shown)
+    assert "e+" not in shown
 
 
 def test_a_command_without_its_libraries_says_what_to_install(monkeypatch):

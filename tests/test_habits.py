@@ -53,6 +53,25 @@ def test_learn_counts_episodes_and_says_so():
     assert agent.n_episodes == 0
 
 
+@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.Auto, zooming.Random])
+def test_a_call_without_the_step_or_in_another_order_says_how_to_call(kind):
+    agent, seen, action = kind(oil(), seed=0), [0.3], [0.5]
+    for call, message in (
+        (lambda: agent.act(seen), r"call agent\.act\(step, observation\), where step"),
+        (lambda: agent.act(seen, 0), r"\[0\.3\] is not a whole number from 0 to 4; the step"),
+        (lambda: agent.predict(0, seen), r"comes first: agent\.predict\(observation, state=step\)"),
+        *(() if kind is zooming.Random else (
+            (lambda: agent.value(seen), r"call agent\.value\(step, observation\)"),
+            (lambda: agent.q_value(seen, action), r"agent\.q_value\(step, observation, action\)"),
+            (lambda: agent.q_value(seen, action, 0), "is not a whole number from 0 to 4; the step"),
+            (lambda: agent.visits(seen, action), r"agent\.visits\(step, observation, action\)"),
+            (lambda: agent.partition(), r"'step': call agent\.partition\(step\)"),
+        )),
+    ):  # fmt: skip
+        with pytest.raises(zooming.errors.ZoomingError, match=message):
+            call()
+
+
 def test_an_environment_has_no_habits_of_agents():
     with pytest.raises(TypeError, match="unexpected keyword argument 'alpha'"):
         gym.make("zooming/Oil-v0", alpha=1)

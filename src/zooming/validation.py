@@ -92,6 +92,27 @@ def known_options(function: Callable[P, T]) -> Callable[P, T]:
     return checked
 
 
+def step_first(method: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a method of agents so that a call without the step says how to call it."""
+    names = inspect.signature(method).parameters.values()
+    form = ", ".join(one.name for one in names if one.default is one.empty and one.kind in _NAMED)
+
+    @functools.wraps(method)
+    def called(*arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            return method(*arguments, **options)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # from inside the method
+            name = method.__name__
+            raise OptionError(
+                f"{str(error).partition(') ')[2]}: call agent.{name}({form.partition(', ')[2]}), "
+                "where step counts the steps of the episode from 0"
+            ) from error
+
+    return called
+
+
 def refuse_unknown(label: str, names: Iterable[str], make: Callable[..., Any]) -> None:
     """Raise OptionError for the first name that `make` does not accept."""
     known, takes_any = _options(make)

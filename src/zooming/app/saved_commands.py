@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 import zooming
+from zooming.agents.base.status import plain
 from zooming.agents.files.container import write_atomically
 from zooming.desk.page import page as desk_page
 from zooming.errors import ConfigurationError
@@ -49,8 +50,8 @@ def audit_file(
             )
         optimal = zooming.solve(agent.env, resolution)
         policy = zooming.evaluate(agent, agent.env, exact=True)
-        error = f"{'' if optimal.is_bound else 'about '}{optimal.return_error:.1e}"
-        print(f"optimum {optimal.return_:.4f} (within {error}); policy {policy}")
+        error = f"{'' if optimal.is_bound else 'about '}{plain(optimal.return_error, 2)}"
+        print(f"optimum {plain(optimal.return_, 5)} (within {error}); policy {policy}")
     report = zooming.audit(agent, optimal)
     print(report)
     if not report.holds:

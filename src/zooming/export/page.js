@@ -258,7 +258,8 @@ function drawMap() {
   } else {
     pen.arc(toX(x[0]), toY(x[1]), 6, 0, 7);
   }
-  for (const [color, width] of [["#fff", 5], ["#d55e00", 2]]) { // readable on any color
+  for (const [color, width] of [["#fff", N_STATE === 1 ? 0 : 5], ["#d55e00", 2]]) { // on any color
+    if (!width) continue;
     pen.strokeStyle = color;
     pen.lineWidth = width;
     pen.stroke();

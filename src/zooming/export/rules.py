@@ -124,6 +124,7 @@ def explain(
         n = "the policy" if is_sampled else f"{sum(n_regions.values()):,} regions"
         loss, text = _loss(policy, env, episodes, seed)
         text = f"{count_noun(len(rules), 'rule')} in place of {n}. {text}"
+    text += "".join(f" Warning: {one}." for one in agent.status()["warnings"])
     return Rules(tuple(rules), n_regions, loss, text, is_sampled, about(agent), policy)
 
 
@@ -320,7 +321,8 @@ class Rules:
             "Unvisited: nothing shows that these states occur at this step; the action is a guess.":
                 n_episodes > 0 and "unvisited" in sure,
         }  # fmt: skip
-        return [*(text for text, is_true in notes.items() if is_true), self.loss_text]
+        found = [text for text, is_true in notes.items() if is_true]
+        return [*found, self.loss_text]
 
     def records(self) -> list[dict[str, Any]]:
         """Return one dict per rule: step, "AXIS low", "AXIS high", actions, their least and
