@@ -28,7 +28,6 @@ def oil():
     ({"exploration_fraction": 0.1}, "exploration is by optimism: set its size with bonus="),
     ({"batch_size": 64}, "nothing is batched, replayed or run on a device"),
     ({"verbose": 1}, r"learn\(..., progress_bar=True\)"),
-    ({"tensorboard_log": "runs"}, "a function that writes"),
 ])  # fmt: skip
 def test_an_option_of_another_library_is_answered_with_what_to_use_here(kind, options, message):
     (name,) = options
@@ -45,9 +44,6 @@ def test_learn_counts_episodes_and_says_so():
     said = "learn has no option 'eposides'; did you mean 'episodes'"
     with pytest.raises(zooming.ConfigurationError, match=said):
         agent.learn(eposides=3)
-    message = r"learn has no option 'log_interval': .* `every`"
-    with pytest.raises(zooming.ConfigurationError, match=message):
-        agent.learn(5, log_interval=4)
     with pytest.raises(TypeError, match="predict has no option 'step': give state="):
         agent.predict([0.5], step=2)
     assert agent.n_episodes == 0

@@ -48,14 +48,6 @@ HABITS = {
          "this agent has no bonus to set; leave it out, or take AdaptiveQ(env, bonus=...)"),
         ("step", "give state=, the step of each environment, counted from 0"),
         ("verbose", "give learn(..., progress_bar=True) to see progress"),
-        ("log_interval", "give learn(..., callback=...), a function with an attribute `every`"),
-        ("tensorboard_log tb_log_name",
-         "give learn(..., callback=...), a function that writes what you want to see"),
-        ("reset_num_timesteps",
-         "learn always goes on from where it stopped; make an agent to restart"),
-        ("eval_env", "give learn(..., callback=zooming.callbacks.Evaluate(every=...))"),
-        ("n_envs",
-         "an agent learns on one environment; zooming.learn_many learns many seeds at once"),
     )
     for name in names.split()
 }  # fmt: skip

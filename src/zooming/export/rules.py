@@ -188,13 +188,10 @@ def _loss(policy: RulePolicy, env: Any, episodes: int, seed: int) -> tuple[Inter
         return None, f"The loss was not measured: {missing if env is None else 'episodes=0'}."
     one, two = (evaluate(played, env, episodes, seed=seed) for played in (policy.agent, policy))
     loss = mean_interval(one.returns - two.returns)
-    word, shown = "falls", loss
-    if loss.mean < 0:
-        word, shown = "rises", mean_interval(two.returns - one.returns)
-    mean, low, high = plain_ends(shown.mean, shown.low, shown.high)
+    mean, low, high = plain_ends(loss.mean, loss.low, loss.high)
     return loss, (
-        f"The mean return {word} by {mean} (95 % interval {low} to {high}, {episodes:,} paired "
-        f"episodes) from {plain(one.mean)}."
+        f"They lose {mean} (95 % interval {low} to {high}, {episodes:,} paired episodes) of a mean "
+        f"return of {plain(one.mean)}."
     )
 
 
@@ -323,28 +320,6 @@ class Rules:
         }  # fmt: skip
         found = [text for text, is_true in notes.items() if is_true]
         return [*found, self.loss_text]
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return one dict per rule: step, "AXIS low", "AXIS high", actions, their least and
-        most, value, visits, share, sure.
-
-        Infinite ends and unknown values are None. Data frames are made of it:
-        `polars.DataFrame(rules.records())`.
-        """
-        axes = self.policy.agent.axes
-        names = printable_names(axes.names)
-        found = []
-        for rule in self.rules:
-            row: dict[str, Any] = {"step": rule.step}
-            for name, low, high in zip(names, rule.low, rule.high, strict=False):
-                row[f"{name} low"] = low if np.isfinite(low) else None
-                row[f"{name} high"] = high if np.isfinite(high) else None
-            for k, name in enumerate(names[axes.n_state :]):
-                row[name] = rule.action[k]
-                row[f"{name} least"], row[f"{name} most"] = rule.least[k], rule.most[k]
-            row.update(value=rule.value, visits=rule.visits, share=rule.share, sure=rule.sure)
-            found.append(row)
-        return found
 
     def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write the rules as Python, JSON, C or SQL code that runs without zooming.
