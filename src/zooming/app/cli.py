@@ -168,11 +168,11 @@ def _write_as_flags(message: str, command: Callable[..., Any]) -> str:
     from zooming.validation import option_names
 
     def as_flag(found: re.Match[str]) -> str:
-        flag = f"--{found[1].replace('_', '-')}"
-        return flag if found[2] == "True" else f"{flag} {found[2].strip(chr(39) + chr(34))}"
+        value = "" if found[2] in (None, "True", "...") else " " + found[2].strip("'\"")
+        return f"--{found[1].replace('_', '-')}{value}"
 
-    names = "|".join(option_names(command))
-    return re.sub(rf"(?:(?<=\s)|(?<=^))({names})=(\S+?)(?=[:;,.]?(?:\s|$))", as_flag, message)
+    option = rf"({'|'.join(option_names(command))})=(\.\.\.|[^\s:;,.]\S*?)?"
+    return re.sub(rf"(?:^|(?<=[^,(]\s)){option}(?=[:;,.]?(?:\s|$))", as_flag, message)
 
 
 if __name__ == "__main__":
