@@ -69,7 +69,7 @@ def explain_file(
 
     Args:
         file: file written by agent.save().
-        rules: largest number of rules of a step.
+        rules: largest number of rules of a step, besides those of states that never occurred.
         step: step to explain, from 0. By default all of them.
         env: environment of the agent: a preset, a Gymnasium id, or module:Id of your own, as for
             zooming run. Needed to measure if the environment is not one of zooming's own.
