@@ -422,14 +422,17 @@ def set_apart(
         ]
         columns = [np.array(column) for column in zip(*parts, strict=True)]
         low, high, actions = columns
-        is_unseen = seen @ contain(low, high, regions.points) < SEEN
+        owner = contain(low, high, regions.points).argmax(axis=1)
+        is_unseen = np.bincount(owner, seen, len(low)) < SEEN
         label = np.where(is_unseen, -1 - actions * (not is_joined), np.arange(len(low)))
         low, high, label = merge(low, high, label)
         is_unseen = label < 0
+        actions = np.where(is_unseen, -1 - label, actions[label])
         number = np.unique(regions.actions, axis=0, return_inverse=True)[1].ravel()
-        weights = regions.volumes[:, None] * contain(low, high, regions.points)
-        usual = [int(np.bincount(number, own).argmax()) for own in weights.T]
-        actions = np.where(is_unseen, usual, actions[label])
+        for i in np.flatnonzero(is_unseen & is_joined):  # the action of most states
+            own = contain(low[i : i + 1], high[i : i + 1], regions.points)[:, 0]
+            if own.any():
+                actions[i] = np.bincount(number[own], regions.volumes[own]).argmax()
     by_state = np.lexsort([*low.T[::-1], is_unseen])
     return low[by_state], high[by_state], actions[by_state], is_unseen[by_state]
 
