@@ -419,7 +419,7 @@ function begin() {
     : DATA.is_sampled
       ? "This policy has no regions of one action: the page has it on a grid of states."
       : "Move the state, and see what the policy plays.";
-  if (DATA.n_episodes === 0 && DATA.steps[0].unseen) {
+  if (DATA.n_episodes === 0 && DATA.steps.every((one) => one.unseen && one.unseen.every(Boolean))) {
     at("note").textContent = "The agent has not learned yet: everything on this page is a guess.";
   }
   const balls = DATA.steps[0].balls;

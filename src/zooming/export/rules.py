@@ -309,17 +309,17 @@ class Rules:
     @property
     def notes(self) -> list[str]:
         """Sentences to print below the rules."""
-        n_episodes, sure = self.policy.agent.n_episodes, {rule.sure for rule in self.rules}
-        notes = {
-            "The policy has no regions of one action: it was evaluated on a grid of states.":
-                self.is_sampled,
-            "The agent has not learned yet: every action is a guess.":
-                n_episodes == 0 and sure == {"unvisited"},
-            "Unvisited: nothing shows that these states occur at this step; the action is a guess.":
-                n_episodes > 0 and "unvisited" in sure,
-        }  # fmt: skip
-        found = [text for text, is_true in notes.items() if is_true]
-        return [*found, self.loss_text]
+        found = [self.loss_text]
+        kinds = {rule.sure for rule in self.rules}
+        if kinds == {"unvisited"} and self.policy.agent.n_episodes == 0:
+            found.insert(0, "The agent has not learned yet: every action is a guess.")
+        elif "unvisited" in kinds:
+            guess = "nothing shows that these states occur at this step; the action is a guess"
+            found.insert(0, f"Unvisited: {guess}.")
+        if self.is_sampled:
+            has = "The policy has no regions of one action"
+            found.insert(0, f"{has}: it was evaluated on a grid of states.")
+        return found
 
     def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write the rules as Python, JSON, C or SQL code that runs without zooming.
@@ -363,8 +363,8 @@ class Rules:
             value = None if rule.sure == "unvisited" else rule.value
             row += ["" if value is None else plain(value)]
             if has_visits:
-                row += [f"{rule.visits:,}", "" if rule.share is None else f"{rule.share:.0%}"]
-                row += [rule.sure]
+                row += ["" if rule.visits is None else f"{rule.visits:,}"]
+                row += ["" if rule.share is None else f"{rule.share:.0%}", rule.sure]
             rows.append(row)
         head = [*(["step"] if several else []), *printable_names(axes.names), "value"]
         return [*head, *(["visits", "share", "sure"] if has_visits else [])], rows
