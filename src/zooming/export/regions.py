@@ -415,11 +415,16 @@ def set_apart(
         n_state = axes.n_state
         are_categories = [kind == CATEGORICAL for kind in axes.kinds[:n_state]]
         order = sorted(enumerate(are_categories), key=lambda one: not one[1])  # categories first
-        parts = [
-            (np.maximum(low[i], first), np.minimum(high[i], last), actions[i])
-            for first, last in _parts(regions, seen, *everywhere(n_state), order)
-            for i in np.flatnonzero(((low < last) & (high > first)).all(axis=1))
-        ]
+        parts: list[tuple[Floats, Floats, int]] = []
+        for first, last in _parts(regions, seen, *everywhere(n_state), order):
+            own = contain(first[None], last[None], regions.points)[:, 0]
+            if is_joined and seen[own].sum() < SEEN:
+                parts.append((first, last, 0))
+                continue
+            parts += [
+                (np.maximum(low[i], first), np.minimum(high[i], last), int(actions[i]))
+                for i in np.flatnonzero(((low < last) & (high > first)).all(axis=1))
+            ]
         columns = [np.array(column) for column in zip(*parts, strict=True)]
         low, high, actions = columns
         owner = contain(low, high, regions.points).argmax(axis=1)

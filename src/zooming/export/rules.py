@@ -123,7 +123,8 @@ def explain(
     if is_sampled or is_simplified:
         n = "the policy" if is_sampled else f"{sum(n_regions.values()):,} regions"
         loss, text = _loss(policy, env, episodes, seed)
-        text = f"{count_noun(len(rules), 'rule')} in place of {n}. {text}"
+        known = sum(rule.sure != "unvisited" for rule in rules)
+        text = f"{count_noun(known, 'rule')} in place of {n}. {text}"
     text += "".join(f" Warning: {one}." for one in agent.status()["warnings"])
     return Rules(tuple(rules), n_regions, loss, text, is_sampled, about(agent), policy)
 
