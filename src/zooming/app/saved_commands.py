@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 import zooming
+from zooming.agents.base.status import plain
 from zooming.agents.files.container import write_atomically
 from zooming.desk.page import page as desk_page
 from zooming.errors import ConfigurationError
@@ -16,7 +17,6 @@ from zooming.validation import check_int
 
 File = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
 Target = Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[OUT]")]
-TargetOption = Annotated[str | None, tyro.conf.arg(metavar="OUT", aliases=("--to",))]
 Settings = Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")]
 
 
@@ -49,8 +49,8 @@ def audit_file(
             )
         optimal = zooming.solve(agent.env, resolution)
         policy = zooming.evaluate(agent, agent.env, exact=True)
-        error = f"{'' if optimal.is_bound else 'about '}{optimal.return_error:.1e}"
-        print(f"optimum {optimal.return_:.4f} (within {error}); policy {policy}")
+        error = f"{'' if optimal.is_bound else 'about '}{plain(optimal.return_error, 2)}"
+        print(f"optimum {plain(optimal.return_, 5)} (within {error}); policy {policy}")
     report = zooming.audit(agent, optimal)
     print(report)
     if not report.holds:
@@ -69,7 +69,7 @@ def explain_file(
 
     Args:
         file: file written by agent.save().
-        rules: largest number of rules of a step.
+        rules: largest number of rules of a step, besides those of states that never occurred.
         step: step to explain, from 0. By default all of them.
         env: environment of the agent: a preset, a Gymnasium id, or module:Id of your own, as for
             zooming run. Needed to measure if the environment is not one of zooming's own.
@@ -89,7 +89,6 @@ def explain_file(
 def export_file(
     file: File,
     target: Target = None,
-    out: TargetOption = None,
     name: str | None = None,
     number: str = "double",
     scale: float = 1.0,
@@ -103,7 +102,6 @@ def export_file(
     Args:
         file: file written by agent.save().
         target: file to write: .py, .json, .h (a C99 header) or .sql.
-        out: the same as an option.
         name: prefix of the C names. By default the name of the file.
         number: type of a state in C: double, float, or int for whole multiples of 1 / scale.
         scale: number of integer units per 1 of a state, for --number int.
@@ -113,13 +111,12 @@ def export_file(
         learner: write a C99 header that goes on learning, in place of the policy.
         pending: number of decisions of a learner that may wait for their rewards.
     """
-    path = _one_target(target, out)
-    if path is None:
+    if target is None:
         raise ConfigurationError("name the file to write: zooming export FILE OUT")
     agent = zooming.load(file)
     chosen = agent if rules is None else agent.explain(n_rules=rules, episodes=0)
     found = chosen.export(
-        path, name=name, number=number, scale=scale, table=table, learner=learner, pending=pending
+        target, name=name, number=number, scale=scale, table=table, learner=learner, pending=pending
     )
     print(f"{found}: {found.stat().st_size:,} bytes")
 
@@ -127,7 +124,6 @@ def export_file(
 def show_file(
     file: File,
     target: Target = None,
-    out: TargetOption = None,
     episodes: int = 10,
     env: str | None = None,
     set: Settings = (),
@@ -139,16 +135,13 @@ def show_file(
     Args:
         file: file written by agent.save().
         target: HTML file to write. By default the name of the file, ending in .html.
-        out: the same as an option.
         episodes: episodes of the policy to step through, 0 for none.
         env: environment of the agent: a preset, a Gymnasium id, or module:Id of your own, as for
             zooming run. Needed for the episodes if the environment is not one of zooming's own.
         set: options of the environment. Requires --env.
     """
     agent = _load(file, env, set)
-    page = agent.show(
-        _one_target(target, out) or Path(file).with_suffix(".html"), episodes=episodes
-    )
+    page = agent.show(target or Path(file).with_suffix(".html"), episodes=episodes)
     print(f"{page}: {page.stat().st_size:,} bytes; open it in a browser")
 
 
@@ -183,12 +176,3 @@ def _load(file: str, env: str | None, settings: tuple[str, ...]) -> Any:
         raise ConfigurationError("--set requires --env")
     made = None if env is None else problem_named(env, settings_from(settings)).make()
     return zooming.load(file, made)
-
-
-def _one_target(positional: str | None, option: str | None) -> str | None:
-    """Return the file to write. Raise ConfigurationError if two are named."""
-    if positional is not None and option is not None:
-        raise ConfigurationError(
-            f"two files to write are named: {positional} and {option}; leave one of them out"
-        )
-    return positional if option is None else option
