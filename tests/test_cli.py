@@ -196,3 +196,18 @@ def test_a_command_ends_quietly_when_nobody_reads_its_output(arguments):
     finally:
         os.close(writer)
     assert (run.stderr, run.returncode) == ("", cli.CODE_OF_BROKEN_PIPE)
+
+
+@pytest.mark.parametrize("option", ["--to", "--out"])
+def test_the_file_to_write_may_be_an_option(option, tmp_path, capsys):
+    path = tmp_path / "net.zoom"
+    agent = zooming.NetQ(gym.make("zooming/Oil-v0"), seed=0)
+    agent.learn(10)
+    agent.save(path)
+    cli.main(["export", str(path), option, str(tmp_path / "net.json")])
+    cli.main(["show", str(path), option, str(tmp_path / "net.html"), "--episodes", "0"])
+    assert (tmp_path / "net.json").exists()
+    assert (tmp_path / "net.html").exists()
+    with pytest.raises(SystemExit):
+        cli.main(["export", str(path), "a.py", option, "b.py"])
+    assert "two files to write are named" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from zooming.validation import check_int
 
 File = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
 Target = Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[OUT]")]
+TargetOption = Annotated[str | None, tyro.conf.arg(metavar="OUT", aliases=("--to",))]
 Settings = Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")]
 
 
@@ -89,6 +90,7 @@ def explain_file(
 def export_file(
     file: File,
     target: Target = None,
+    out: TargetOption = None,
     name: str | None = None,
     number: str = "double",
     scale: float = 1.0,
@@ -102,6 +104,7 @@ def export_file(
     Args:
         file: file written by agent.save().
         target: file to write: .py, .json, .h (a C99 header) or .sql.
+        out: the same as an option.
         name: prefix of the C names. By default the name of the file.
         number: type of a state in C: double, float, or int for whole multiples of 1 / scale.
         scale: number of integer units per 1 of a state, for --number int.
@@ -111,12 +114,13 @@ def export_file(
         learner: write a C99 header that goes on learning, in place of the policy.
         pending: number of decisions of a learner that may wait for their rewards.
     """
-    if target is None:
+    path = _one_target(target, out)
+    if path is None:
         raise ConfigurationError("name the file to write: zooming export FILE OUT")
     agent = zooming.load(file)
     chosen = agent if rules is None else agent.explain(n_rules=rules, episodes=0)
     found = chosen.export(
-        target, name=name, number=number, scale=scale, table=table, learner=learner, pending=pending
+        path, name=name, number=number, scale=scale, table=table, learner=learner, pending=pending
     )
     print(f"{found}: {found.stat().st_size:,} bytes")
 
@@ -124,6 +128,7 @@ def export_file(
 def show_file(
     file: File,
     target: Target = None,
+    out: TargetOption = None,
     episodes: int = 10,
     env: str | None = None,
     set: Settings = (),
@@ -135,13 +140,16 @@ def show_file(
     Args:
         file: file written by agent.save().
         target: HTML file to write. By default the name of the file, ending in .html.
+        out: the same as an option.
         episodes: episodes of the policy to step through, 0 for none.
         env: environment of the agent: a preset, a Gymnasium id, or module:Id of your own, as for
             zooming run. Needed for the episodes if the environment is not one of zooming's own.
         set: options of the environment. Requires --env.
     """
     agent = _load(file, env, set)
-    page = agent.show(target or Path(file).with_suffix(".html"), episodes=episodes)
+    page = agent.show(
+        _one_target(target, out) or Path(file).with_suffix(".html"), episodes=episodes
+    )
     print(f"{page}: {page.stat().st_size:,} bytes; open it in a browser")
 
 
@@ -176,3 +184,12 @@ def _load(file: str, env: str | None, settings: tuple[str, ...]) -> Any:
         raise ConfigurationError("--set requires --env")
     made = None if env is None else problem_named(env, settings_from(settings)).make()
     return zooming.load(file, made)
+
+
+def _one_target(positional: str | None, option: str | None) -> str | None:
+    """Return the file to write. Raise ConfigurationError if two are named."""
+    if positional is not None and option is not None:
+        raise ConfigurationError(
+            f"two files to write are named: {positional} and {option}; leave one of them out"
+        )
+    return positional if option is None else option
