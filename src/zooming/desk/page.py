@@ -61,6 +61,7 @@ def status(desk: Desk) -> Status:
     last = int(read("SELECT COALESCE(MAX(seq), 0) FROM events")[0][0])
     values, explored = returns_of(desk)
     recent = values[-max(FEW, len(values) // 4) :]
+    n = len(recent)
     agent, guide = desk.agent, desk.agent.guide
     player = getattr(agent, "player", None)
     return Status({
@@ -70,7 +71,7 @@ def status(desk: Desk) -> Status:
         "not learned": {k: kinds.get(k, 0) for k in ("late", "extra", "frozen", "missing")},
         "learned": f"{desk.version:,} of {last:,} events",
         "mode": desk.mode,
-        "return": None if len(recent) < 2 else _words(recent),
+        "return": f"{mean_interval(recent)} in {n:,} episodes" if n > 1 else None,
         "explored": None if not len(explored) else f"{explored.mean():.1%} of the decisions",
         "plays": type(agent if player is None else player).__name__,
         **({} if guide is None else {"apprentice": f"the rule {guide.words()}"}),
@@ -96,8 +97,8 @@ def alarms(desk: Desk, values: Any, kinds: dict[str, int], last: int) -> list[st
         one, other = float(np.std(before)), float(np.std(now))
         if max(one, other) > CHANGED * min(one, other) and max(one, other) > 1e-9:
             found.append(
-                f"the noise of returns changed: a standard deviation of {plain(other)} in the "
-                f"last {n} episodes, {plain(one)} before"
+                f"the noise of returns changed: a standard deviation of {plain(other)} in "
+                f"the last {n} episodes, {plain(one)} before"
             )
     missing, told = kinds.get("missing", 0) + kinds.get("default", 0), kinds.get("tell", 0)
     if missing > max(FEW, MISSING * (told + missing)):
@@ -125,12 +126,6 @@ def page(desk: Desk) -> str:
         "intervals of 95 %. The numbers below a curve are those of the first and the last of these "
         "episodes.</p></body></html>\n"
     )
-
-
-def _words(values: Any) -> str:
-    found = mean_interval(values)
-    low, high = plain(found.low), plain(found.high)
-    return f"{plain(found.mean)} ({low} to {high}) in {len(values):,} episodes"
 
 
 def _curve(values: Any, least: float = -math.inf) -> str:
