@@ -102,17 +102,6 @@ def test_a_loaded_agent_begins_the_same_episodes(name, tmp_path):
     assert knowledge(agent) == knowledge(loaded)
 
 
-def test_how_an_episode_is_played_can_be_written_down():
-    agent = ALL["Portfolio"](oil(), seed=3)
-    shuffled(agent, 20, 4)
-    episode = agent.begin()
-    again = episodes.Play(**json.loads(json.dumps([episode.play.seed, episode.play.drawn])) and {
-        "seed": episode.play.seed, "drawn": json.loads(json.dumps(episode.play.drawn)),
-    })  # fmt: skip
-    for step in range(5):
-        assert episode.act([0.3]) == episodes.act_in(agent, again, step, [0.3], None)
-
-
 @pytest.mark.skipif("Planner" not in AGENTS, reason="without compilation, a plan takes seconds")
 def test_a_plan_changes_between_episodes_and_not_within():
     agent = zooming.Planner(oil(), seed=0)
