@@ -1,6 +1,5 @@
 """Many episodes at once: `agent.begin`, and what a sequence of updates decides."""
 
-
 import gymnasium as gym
 import numpy as np
 import pytest
