@@ -184,7 +184,8 @@ def test_the_same_question_has_the_same_answer(desk):
     for options, message in (
         ({"id": "order-7"}, "id 'order-7' was decided for the observation .* of the episode 'a'"),
         ({"step": 1}, "step 1 of 'a' was decided for the observation"),
-        ({"step": 4.5}, "next decision of the episode 'a' is for step 4"),
+        ({"step": "4"}, "step='4': give a whole number >= 0"),
+        ({"step": 5}, "step=5: give a whole number from 0 to 4"),
     ):
         with pytest.raises(zooming.ConfigurationError, match=message):
             desk.ask([0.9], episode="a", **options)
@@ -224,6 +225,13 @@ def test_bad_input_gets_a_sentence_and_changes_nothing(desk):
         (lambda: desk.ask([0.3], "b", bounds={"price": (0, 1)}), "Configuration", "bounds has"),
         (lambda: desk.ask([0.3], "b", bounds={"action[0]": (2, 3)}), "Configuration", "no action"),
         (lambda: desk.ask([0.3], "b", bounds={"action[0]": 5}), "Configuration", "are 5; give"),
+        (lambda: desk.ask([0.3], "b", bounds=[5]), "Configuration", r"bounds=\[5\]: give a dict"),
+        (lambda: desk.ask([0.3], "b", info=[5]), "Configuration", r"info=\[5\]: give a dict"),
+        (
+            lambda: desk.ask([0.4], "a", bounds={"action[0]": (0, 1)}),
+            "Configuration",
+            "step 1 of 'a' was decided within no limits, and now asked for within",
+        ),
         (lambda: desk.ask([0.3], "b", bounds={"action[0]": (np.nan, 1)}), "Configuration", "give"),
         (lambda: desk.tell(True, 0.5, [0.4]), "Configuration", "has the id True; ids come from"),
         (lambda: desk.tell(e.id, 0.5, [0.4], "no"), "Transition", "terminated='no': give True or"),
@@ -250,11 +258,25 @@ def test_another_agent_a_newer_database_and_no_database_are_refused(place):
     with pytest.raises(zooming.ConfigurationError, match=r"another agent: seed=0, not 5\. Make"):
         zooming.Desk(zooming.AdaptiveQ(oil(), seed=5), place)
     desk = desk_at(place)
-    with desk.storage.transaction():
-        desk.storage.run("UPDATE meta SET value = '9' WHERE name = 'format'")
-    desk.close()
-    with pytest.raises(zooming.ConfigurationError, match=r"written by a newer zooming .format 9"):
+    made = desk.ask([0.3], episode="a")
+    change = "UPDATE meta SET value = ? WHERE name = 'format'"
+    with desk.storage.transaction():  # as written before there were pieces and plans
+        desk.storage.run(change, ["1"])
+        for table in ("pieces", "plans"):
+            desk.storage.run(f"DROP TABLE {table}")
+    desk.storage.close()
+    with zooming.Desk.open(place, learner="elsewhere") as old:
+        assert old.ask([0.3], episode="a") == made
+        (known,) = old.storage.read("SELECT value FROM meta WHERE name = 'format'")[0]
+        assert int(known) > 1
+        with old.storage.transaction():
+            old.storage.run("DROP TABLE plans")
+            old.storage.run(change, ["9"])
+    with pytest.raises(zooming.ConfigurationError, match=r"by a newer zooming .format 9"):
         zooming.Desk.open(place)
+    with pytest.raises(zooming.ConfigurationError, match=r"was closed; zooming\.Desk\.open opens"):
+        old.ask([0.4], episode="a")
+    old.close()
     with pytest.raises(zooming.ConfigurationError, match=r"does not exist; zooming\.Desk"):
         zooming.Desk.open("nowhere.db")
 
@@ -262,7 +284,7 @@ def test_another_agent_a_newer_database_and_no_database_are_refused(place):
 def test_a_file_that_is_no_database_is_refused(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("a shopping list, longer than the header of a database. " * 9)
-    with pytest.raises(zooming.ConfigurationError, match="is not a desk's database"):
+    with pytest.raises(zooming.ConfigurationError, match="cannot be opened as a desk's database"):
         zooming.Desk.open(path)
 
 
@@ -275,9 +297,18 @@ def test_options_of_a_desk_are_checked(tmp_path):
         ({"durability": "none"}, "durability='none': choose 'power'"),
         ({"learner": "there"}, "learner='there'"),
         ({"wait": 3}, "no option 'wait'"),
+        ({"reward_wait": "1.2.3d"}, "reward_wait='1.2.3d': give seconds"),
+        ({"reward_wait": True}, "reward_wait=True: give seconds"),
+        ({"reward_wait": 1, "default_reward": 9.0}, "reward 9.0 is outside the reward range"),
+    ):
+        with pytest.raises(zooming.errors.ZoomingError, match=message):
+            desk_at(str(tmp_path / "shop.db"), **options)
+    for agent, path, message in (
+        (zooming.AdaptiveQ(oil()), 5, "place=5: give a file"),
+        ("AdaptiveQ", tmp_path / "shop.db", "agent='AdaptiveQ': give an agent, such as"),
     ):
         with pytest.raises(zooming.ConfigurationError, match=message):
-            desk_at(str(tmp_path / "shop.db"), **options)
+            zooming.Desk(agent, path)
 
 
 def pass_time(desk, seconds):
@@ -292,7 +323,7 @@ def test_rewards_that_come_late_are_logged_and_those_that_are_missing_have_a_def
     pass_time(desk, 3 * 86400)
     assert desk.tell(one.id, 0.9, [0.4]) == "late"
     assert desk.tell(one.id, 0.9, [0.4]) == "same"
-    assert [told["kind"] for told in desk.why(one.id)["told"]] == ["tell", "late"]
+    assert [told["kind"] for told in desk.why(one.id)["told"]] == ["default", "late"]
     assert desk.why(one.id)["told"][0]["reward"] == 0.25
     assert desk.why(two.id)["state"] == "expired"  # nobody knows what came after it
     assert [told["kind"] for told in desk.why(two.id)["told"]] == ["missing"]
@@ -628,15 +659,19 @@ def test_the_command_prints_and_writes_a_page(tmp_path, capsys):
 
 
 def test_alarms_are_raised_if_returns_fall_or_rewards_are_missing(tmp_path):
-    desk = desk_at(str(tmp_path / "shop.db"), reward_wait="1h")
+    desk = desk_at(str(tmp_path / "shop.db"), reward_wait="1h", default_reward=0.2)
     for k in range(120):
         d = desk.ask([0.5], episode=f"e{k}")
         if k < 105:
             reward = (0.9 if k < 80 else 0.1) + 0.01 * (k % 3)
             desk.tell(d.id, reward, terminated=True)
+        else:
+            desk.ask([0.6], episode=f"e{k}")  # so that the default is learned for the first step
     assert [one for one in desk.status()["alarms"] if "returns fall" in one]
     pass_time(desk, 7200)
-    assert any("15 rewards were missing or late" in one for one in desk.status()["alarms"])
+    assert any("30 rewards were missing or late" in one for one in desk.status()["alarms"])
+    assert (desk.status()["defaults"], desk.status()["not learned"]["missing"]) == (15, 15)
+    desk.verify()
     desk.close()
 
 

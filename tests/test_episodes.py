@@ -1,7 +1,5 @@
 """Many episodes at once: `agent.begin`, and what a sequence of updates decides."""
 
-import json
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -100,17 +98,6 @@ def test_a_loaded_agent_begins_the_same_episodes(name, tmp_path):
     loaded = zooming.load(tmp_path / "agent.zoom")
     assert shuffled(agent, 12, 4, seed=1) == shuffled(loaded, 12, 4, seed=1)
     assert knowledge(agent) == knowledge(loaded)
-
-
-def test_how_an_episode_is_played_can_be_written_down():
-    agent = ALL["Portfolio"](oil(), seed=3)
-    shuffled(agent, 20, 4)
-    episode = agent.begin()
-    again = episodes.Play(**json.loads(json.dumps([episode.play.seed, episode.play.drawn])) and {
-        "seed": episode.play.seed, "drawn": json.loads(json.dumps(episode.play.drawn)),
-    })  # fmt: skip
-    for step in range(5):
-        assert episode.act([0.3]) == episodes.act_in(agent, again, step, [0.3], None)
 
 
 @pytest.mark.skipif("Planner" not in AGENTS, reason="without compilation, a plan takes seconds")
@@ -321,7 +308,7 @@ def test_a_vector_environment_makes_the_updates_that_can_be_made_by_hand(name, m
     assert knowledge(vector) == knowledge(hand)
 
 
-def test_an_episode_of_a_vector_environment_is_learned_when_it_ends(monkeypatch):
+def test_episodes_of_a_vector_environment_are_learned_when_they_end_last_steps_first(monkeypatch):
     agent, steps = zooming.AdaptiveQ(oil(), seed=0), []
     update = agent.update
 
@@ -331,7 +318,48 @@ def test_an_episode_of_a_vector_environment_is_learned_when_it_ends(monkeypatch)
 
     monkeypatch.setattr(agent, "update", note)
     agent.learn(6, env=gym.make_vec("zooming/Oil-v0", num_envs=3, vectorization_mode="sync"))
-    assert steps == [0, 1, 2, 3, 4] * 6  # what a step learns is known to the next episode
+    assert steps == [4, 4, 4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0, 0] * 2
+
+
+@pytest.mark.parametrize("name", ["AdaptiveQ", "NetQ"])
+def test_an_action_under_way_looks_worse_to_others_by_what_updates_lowered(name):
+    def after(acts):
+        agent = ALL[name](gym.make("zooming/Oil-v0"), seed=0)
+        for _ in range(30):
+            episode = agent.begin()
+            for step in range(5):
+                episode.act([0.5])
+                episode.update(0.0, [0.5], step=step)
+        opened = [agent.begin() for _ in range(4)]
+        found = [float(one.act([0.5])[0]) for one in opened[: 3 if acts else 0]]
+        before = knowledge(agent)
+        found.append(float(opened[-1].act([0.5])[0]))
+        assert knowledge(agent) == before  # Q is lowered during the call only
+        del opened
+        return found, float(agent.begin().act([0.5])[0]), agent
+
+    (together, later, agent), (alone, same, _) = after(True), after(False)
+    assert agent.run.plays == {}
+    assert len(set(together)) == 4  # one by one, each would play the ball that is best now
+    values = [agent.q_value(0, [0.5], [action]) for action in together]
+    assert values == sorted(values, reverse=True)
+    assert agent.q_value(0, [0.5], alone) == agent.q_value(0, [0.5], [later]) == values[0]
+    assert same == later
+
+
+def test_the_steps_of_an_episode_are_learned_in_any_order():
+    agent = zooming.AdaptiveQ(oil(), seed=0)
+    episode = agent.begin()
+    for step in range(5):
+        episode.act([0.1 * step])
+    for step in (4, 2, 0, 3):
+        episode.update(0.1 * step, [0.1], step=step)
+        assert not episode.is_over
+    with pytest.raises(zooming.ConfigurationError, match="step=3: only steps 1 wait for it"):
+        episode.update(0.5, [0.1], step=3)
+    episode.update(0.1, [0.1])
+    assert (episode.is_over, agent.n_episodes) == (True, 1)
+    assert episode.total == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("name", ["AdaptiveQ", "Portfolio"])

@@ -24,11 +24,11 @@ from zooming.agents.files.container import unpack_container
 from zooming.agents.training.replay import Transitions
 from zooming.agents.warm_start import Guide
 from zooming.desk import page
-from zooming.desk.learner import LATEST, Learner
+from zooming.desk.learner import LATEST, LEARNED, Learner
 from zooming.desk.storage import CANCELLED, EXPIRED, FORMAT, OPEN, TOLD, Query, open_storage
 from zooming.errors import CheckpointError, ConfigurationError, TransitionError, ZoomingError
 from zooming.logs.record import make_log
-from zooming.validation import check_choice, check_float, known_options, short_repr
+from zooming.validation import check_choice, check_float, check_int, known_options, short_repr
 
 LEARNERS = ("behind", "here", "elsewhere")
 SEVERAL = ("sum", "first")
@@ -52,9 +52,10 @@ def seconds(given: Any, name: str) -> float | None:
         return None
     if isinstance(given, timedelta):
         given = given.total_seconds()
-    if isinstance(given, str) and (found := re.fullmatch(r"\s*([0-9.]+)\s*([smhdw])\s*", given)):
+    number = r"\s*([0-9]+\.?[0-9]*)\s*([smhdw])\s*"
+    if isinstance(given, str) and (found := re.fullmatch(number, given)):
         given = float(found[1]) * _UNITS[found[2]]
-    if isinstance(given, (int, float)) and 0 < given < math.inf:
+    if isinstance(given, (int, float)) and type(given) is not bool and 0 < given < math.inf:
         return float(given)
     raise ConfigurationError(f"{name}={given!r}: give seconds, or text such as '30m', '12h', '2d'")
 
@@ -205,7 +206,7 @@ class Desk:
         A rule that decides while the agent learns beside it, see `Agent.warm_start`. `status` says
         when the agent is better, and `promote` lets it decide.
     kind : type, optional
-        See `open`.
+        With agent=None, the class of the agent, if it is not one of zooming's own.
 
     Examples
     --------
@@ -236,6 +237,11 @@ class Desk:
         apprentice: Any = None,
         kind: type[Agent] | None = None,
     ) -> None:
+        if agent is not None and not isinstance(agent, Agent):
+            raise ConfigurationError(
+                f"agent={short_repr(agent)}: give an agent, such as zooming.Auto(env); "
+                "zooming.Desk.open(place) takes the one of the database"
+            )
         if several is not None:
             check_choice("several", several, SEVERAL)
         settings = {
@@ -244,9 +250,16 @@ class Desk:
         }  # fmt: skip
         if default_reward is not None:
             check_float(default_reward, "default_reward", -math.inf, math.inf)
+            if agent is not None:
+                agent.problem.check_reward(0, default_reward)
         for name, value in (("default_reward", default_reward), ("several='sum'", several)):
             if value not in (None, "first") and reward_wait is None:
                 raise ConfigurationError(f"{name} requires reward_wait, the time after which it is")
+        if agent is None and (given := [name for name, one in settings.items() if one is not None]):
+            raise ConfigurationError(
+                f"{given[0]} is a setting of the database; zooming.Desk(agent, place, "
+                f"{given[0]}=...) changes it"
+            )
         if apprentice is not None and agent is not None and agent.guide is None:
             agent.guide = Guide(agent, apprentice, 200)
         self.storage = open_storage(place, durability, agent is None)
@@ -259,29 +272,17 @@ class Desk:
             raise
 
     @classmethod
-    def open(
-        cls,
-        place: str | os.PathLike[str],
-        *,
-        durability: str = "power",
-        learner: str = "behind",
-        fallback: Any = None,
-        apprentice: Any = None,
-        kind: type[Agent] | None = None,
-    ) -> Self:
-        """Open the desk of a database: the same agent, open episodes and answers.
+    def open(cls, place: str | os.PathLike[str], **options: Any) -> Self:
+        """Open the desk of a database: the same agent, settings, open episodes and answers.
 
         Parameters
         ----------
-        place, durability, learner, fallback, apprentice
-            See `Desk`. Rules are not stored.
-        kind : type, optional
-            The class of the agent, if it is not one of zooming's own.
+        place : str or PathLike
+            See `Desk`.
+        **options
+            durability, learner, fallback, apprentice and kind, see `Desk`.
         """
-        return cls(
-            None, place, durability=durability, learner=learner, fallback=fallback,
-            apprentice=apprentice, kind=kind,
-        )  # fmt: skip
+        return cls(None, place, **options)
 
     def _create(self, agent: Agent, settings: dict[str, Any]) -> None:
         """Write the first snapshot. If there is one, check that the agent is made like it."""
@@ -314,15 +315,9 @@ class Desk:
                     write("INSERT INTO plans VALUES (?, 0, ?)", [plan, now])
 
     def _meta(self) -> dict[str, str]:
-        """Return the table `meta`, of a format that is known."""
+        """Return the table `meta`."""
         rows: Any = self.storage.run("SELECT name, value FROM meta")
-        found: dict[str, str] = dict(rows)
-        if int(found.get("format", FORMAT)) > FORMAT:
-            raise ConfigurationError(
-                f"{self.storage.name} was written by a newer zooming (format {found['format']}, "
-                f"this one reads {FORMAT}); update zooming"
-            )
-        return found
+        return dict(rows)
 
     def _start(
         self, kind: type[Agent] | None, learner: str, fallback: Any, apprentice: Any
@@ -405,6 +400,7 @@ class Desk:
         agent = self._reader.agent
         agent.checked_state(0, observation)
         _check_name("episode", episode)
+        step = None if step is None else check_int(step, "step", 0, agent.horizon - 1)
         if id is not None:
             _check_name("id", id)
         text = json.dumps(agent.axes.states.flat(observation, "observation").tolist())
@@ -434,7 +430,7 @@ class Desk:
         """Return a decision. `known` has the last episode of the name, see `_EPISODE`."""
         write, (agent, version, _), at = self.storage.write, self._reader, 0
         if key is not None and (rows := self._rows("key = ?", key)):
-            return self._repeat(rows[0], text, name, f"id {key!r}")
+            return self._repeat(rows[0], text, name, limits, f"id {key!r}")
         begins = not known or bool(known[0][2])
         if not begins:
             seed, drawn, _, *values = known[0]
@@ -442,11 +438,11 @@ class Desk:
             at = last.step + (last.state != CANCELLED)
             is_same = last.state == OPEN and last.observation == text and key is None
             if is_same and step in (None, last.step):
-                return self._decision(last, name)
-            if step is not None and 0 <= step < at:
+                return self._repeat(last, text, name, limits, f"step {last.step} of {name!r}")
+            if step is not None and step < at:
                 where = "episode = ? AND step = ? ORDER BY id DESC LIMIT 1"
                 rows = self._rows(where, last.episode, step)
-                return self._repeat(rows[0], text, name, f"step {step} of {name!r}")
+                return self._repeat(rows[0], text, name, limits, f"step {step} of {name!r}")
             if at >= agent.horizon:
                 raise ConfigurationError(
                     f"all {agent.horizon} steps of the episode {name!r} are decided; tell the "
@@ -454,7 +450,7 @@ class Desk:
                 )
         if step is not None and step != at:
             raise ConfigurationError(
-                f"step={step!r}: the next decision of the episode {name!r} is for step {at}"
+                f"step={step}: the next decision of the episode {name!r} is for step {at}"
             )
         now, last_ones = self._now(), self._numbers
         if begins:
@@ -513,12 +509,17 @@ class Desk:
             flat = rules.rule_action(agent, self._fallback, step, observation, info)
             return agent.axes.shaped_action(flat), "fallback"
 
-    def _repeat(self, row: _Row, text: str, name: str, what: str) -> Decision:
+    def _repeat(self, row: _Row, text: str, name: str, limits: str | None, what: str) -> Decision:
         names = self.storage.run("SELECT name FROM episodes WHERE number = ?", [row.episode])
         if row.observation != text or names[0][0] != name:
             raise ConfigurationError(
                 f"{what} was decided for the observation {row.observation} of the episode "
                 f"{names[0][0]!r}, and now asked for {text} of {name!r}"
+            )
+        if row.bounds != limits:
+            raise ConfigurationError(
+                f"{what} was decided within {row.bounds or 'no limits'}, and now asked for within "
+                f"{limits or 'none'}; cancel it first"
             )
         if row.state == CANCELLED:
             raise ConfigurationError(f"{what} was cancelled; ask with another id")
@@ -634,7 +635,7 @@ class Desk:
         return told
 
     def _tell(self, row: _Row, *given: Any) -> str:
-        run, write = self._statements
+        run, write = self.storage.run, self.storage.write
         told, several = self._told(row, *given), self.settings["several"]
         state, number = row.state, row.episode
         if state == CANCELLED:
@@ -692,7 +693,7 @@ class Desk:
         """
 
         def work() -> int:
-            run, write = self._statements
+            run, write = self.storage.run, self.storage.write
             numbers = run("SELECT number FROM episodes WHERE name = ?", [episode])
             for number in numbers:
                 write("UPDATE episodes SET name = NULL WHERE number = ?", number)
@@ -742,11 +743,6 @@ class Desk:
         agent.predict(agent.axes.states.shaped(low), np.array([0]))
 
     # --- writing ----------------------------------------------------------------------------------
-
-    @property
-    def _statements(self) -> tuple[Callable[..., Any], Callable[..., None]]:
-        """The functions that read and write inside of a transaction."""
-        return self.storage.run, self.storage.write
 
     def _log(self, kind: str, episode: int | None, decision: int | None, data: Any) -> None:
         numbers = self._numbers
@@ -909,7 +905,7 @@ class Desk:
         with self._learn_lock:
             if self._leader is None or self._leader.seq == self._stored_seq:
                 return
-            began, seq, (run, write) = time.monotonic(), self._leader.seq, self._statements
+            began, seq, write = time.monotonic(), self._leader.seq, self.storage.write
             content, opened = self._leader.content()
             plan, used = _plan_of(self._leader.agent), self._leader.plans
             pieces = range(0, len(content), _PIECE)
@@ -932,7 +928,9 @@ class Desk:
                         "INSERT INTO plans VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
                         "seq = excluded.seq, at = excluded.at", [plan, seq, now],
                     )  # fmt: skip
-                for (name,) in run("SELECT name FROM plans WHERE at < ?", [now - _REPLACED]):
+                for (name,) in self.storage.run(
+                    "SELECT name FROM plans WHERE at < ?", [now - _REPLACED]
+                ):
                     if name not in used:
                         write("DELETE FROM plans WHERE name = ?", [name])
                 write(
@@ -991,7 +989,7 @@ class Desk:
                 kind, told = "tell", {**parts[-1], "reward": sum(one["reward"] for one in parts)}
             elif default is not None and following:
                 after = json.loads(following[0].observation)
-                kind, told = "tell", {"reward": default, "next": after, "terminated": False}
+                kind, told = "default", {"reward": default, "next": after, "terminated": False}
             self.storage.write("UPDATE decisions SET state = ? WHERE id = ?", [EXPIRED, id])
             self._log(kind, row.episode, id, told)
 
@@ -1041,6 +1039,7 @@ class Desk:
         -------
         Status
             A dictionary. "asks", "by": decisions, and who made them. "tells": rewards to learn.
+            "defaults": learned in place of rewards.
             "waiting": decisions without one. "not learned": rewards that are logged only.
             "learned": events that the deciding agent knows. "return": mean of recent episodes, with
             an interval of 95 %. "explored": share of decisions. "plays": who plays. "alarms": what
@@ -1084,14 +1083,16 @@ class Desk:
             "limits": None if row.bounds is None else json.loads(row.bounds),
             "random": int(play.random_at(made.step)), "played as": play.drawn, "state": row.state,
             "told": told,
-            "learned": any(one["kind"] == "tell" and one["event"] <= self.version for one in told),
+            "learned": any(
+                one["kind"] in LEARNED and one["event"] <= self.version for one in told
+            ),
         }  # fmt: skip
 
     def to_log(self, library: str = "polars") -> Any:
         """Return the learned transitions as a log, for `agent.learn_from` or `evaluate_on`."""
         rows = self.storage.read(
             "SELECT d.episode, d.step, d.observation, d.action, e.data FROM events e "
-            "JOIN decisions d ON d.id = e.decision WHERE e.kind = 'tell' "
+            "JOIN decisions d ON d.id = e.decision WHERE e.kind IN ('tell', 'default') "
             "ORDER BY d.episode, d.step"
         )
         told = [json.loads(row[4]) for row in rows]
@@ -1142,7 +1143,9 @@ class Desk:
     # --- the end ----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Store a snapshot, end learning, and close the database."""
+        """Store a snapshot, end learning, and close the database. Twice is the same as once."""
+        if self.storage.is_closed:
+            return
         self._stop = True
         self._wake.set()
         if self._thread is not None:
@@ -1161,15 +1164,12 @@ class Desk:
 
 def _check_name(name: str, given: Any) -> None:
     """Raise ConfigurationError if a name is not one that both databases can store."""
-    if not isinstance(given, str) or not given or "\0" in given or not _is_unicode(given):
-        raise ConfigurationError(f"{name}={short_repr(given)}: give a name, such as 'store-17'")
-
-
-def _is_unicode(text: str) -> bool:
     try:
-        return bool(text.encode())
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return False
+        is_name = bool(given.encode()) and "\0" not in given
+    except (AttributeError, UnicodeEncodeError):  # no text, or half of a surrogate pair
+        is_name = False
+    if not is_name:
+        raise ConfigurationError(f"{name}={short_repr(given)}: give a name, such as 'store-17'")
 
 
 def _plan_of(agent: Agent) -> str:
@@ -1208,6 +1208,9 @@ def _limits(
     agent: Agent, info: Mapping[str, Any] | None, bounds: Mapping[str, tuple[float, float]] | None
 ) -> str | None:
     """Return the restrictions of an action as JSON: the masks of `info`, or `bounds` by axis."""
+    for name, given in (("info", info), ("bounds", bounds)):
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigurationError(f"{name}={short_repr(given)}: give a dict")
     found = {
         key: _as_json(info[key])
         for key in ("action_mask", "action_low", "action_high")

@@ -27,6 +27,7 @@ _SNAPSHOT = (  # one statement, because the one that learns may delete it
     "SELECT s.seq, s.content, s.open, p.content FROM snapshots s LEFT JOIN pieces p "
     "ON p.seq = s.seq WHERE s.seq = (SELECT MAX(seq) FROM snapshots WHERE seq <= ?) ORDER BY p.k"
 )
+LEARNED = ("tell", "default")  # kinds of events
 LATEST = 2**62  # no event has this number
 
 
@@ -92,7 +93,7 @@ class Learner:
             how = json.loads(drawn)
             episodes.begin(agent, Play(int(seed), how))
             self.open[number] = OpenEpisode(plan=episodes.plan_name(how))
-        if number not in self.open or kind not in ("tell", "frozen", "missing", "close"):
+        if number not in self.open or kind not in (*LEARNED, "frozen", "missing", "close"):
             return
         play, now = Play(int(seed), json.loads(drawn)), self.open[number]
         if kind == "close":
@@ -101,7 +102,7 @@ class Learner:
         told = json.loads(data)
         is_last = bool(told.get("terminated")) or step + 1 == agent.horizon
         now = now._replace(n_steps=now.n_steps + 1, last=step if is_last else now.last)
-        if kind == "tell":
+        if kind in LEARNED:
             states, actions = agent.axes.states, agent.axes.actions
             is_own = decider == "agent" or (decider == "rule" and bool(play.drawn.get("rule")))
             now = now._replace(total=now.total + told["reward"], counts=now.counts and is_own)

@@ -13,6 +13,7 @@ import numpy as np
 
 from zooming.agents.base.status import Status, plain
 from zooming.analysis.intervals import mean_interval
+from zooming.desk.learner import LEARNED
 
 if TYPE_CHECKING:
     from zooming.desk.desk import Desk
@@ -35,14 +36,14 @@ def returns_of(desk: Desk) -> tuple[Any, Any]:
     rows = desk.storage.read(
         "SELECT d.episode, d.step, d.explored, e.kind, e.data FROM events e "
         "JOIN decisions d ON d.id = e.decision JOIN episodes p ON p.number = d.episode "
-        "WHERE e.seq > ? AND p.is_over = 1 AND e.kind IN ('tell', 'missing', 'frozen')",
+        "WHERE e.seq > ? AND p.is_over = 1 AND e.kind IN ('tell', 'default', 'missing', 'frozen')",
         [last - RECENT],
     )
     found: dict[int, list[Any]] = {}
     for number, step, explored, kind, data in rows:
         one = found.setdefault(number, [0.0, 0, 0, math.nan])
         told = json.loads(data)
-        one[0] += told["reward"] if kind == "tell" else math.nan
+        one[0] += told["reward"] if kind in LEARNED else math.nan
         one[1], one[2] = one[1] + 1, one[2] + explored
         if told.get("terminated") or step + 1 == desk.agent.horizon:
             one[3] = step + 1
@@ -65,6 +66,7 @@ def status(desk: Desk) -> Status:
     player = getattr(agent, "player", None)
     return Status({
         "asks": sum(deciders.values()), "by": deciders, "tells": kinds.get("tell", 0),
+        "defaults": kinds.get("default", 0),
         "waiting": waiting,
         "not learned": {k: kinds.get(k, 0) for k in ("late", "extra", "frozen", "missing")},
         "learned": f"{desk.version:,} of {last:,} events",
@@ -98,7 +100,7 @@ def alarms(desk: Desk, values: Any, kinds: dict[str, int], last: int) -> list[st
                 f"the noise of returns changed: a standard deviation of {plain(other)} in "
                 f"the last {n} episodes, {plain(one)} before"
             )
-    missing, told = kinds.get("missing", 0) + kinds.get("late", 0), kinds.get("tell", 0)
+    missing, told = kinds.get("missing", 0) + kinds.get("default", 0), kinds.get("tell", 0)
     if missing > max(FEW, MISSING * (told + missing)):
         found.append(f"{missing:,} rewards were missing or late, and {told:,} came in time")
     if last - desk.version > BEHIND:

@@ -11,9 +11,9 @@ written in one transaction at a time, so the order of `seq` is the order of comm
     plans      name, seq, at: the snapshot that has the plan by which open episodes are played
     meta       name, value
 
-Kinds of events: begin (an episode); tell (a reward, to be learned); part (of a reward that is
-summed later); late, extra, frozen (rewards that are not learned); missing (no reward came); cancel;
-close (an episode, by age); mode.
+Kinds of events: begin (an episode); tell (a reward, to be learned); default (learned because none
+came in time); missing (none came, and nothing is learned); part (of a reward that is summed later);
+late, extra, frozen (rewards that are not learned); cancel; close (an episode, by age); mode.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from zooming.errors import ConfigurationError, LibraryError
+from zooming.validation import short_repr
 
-FORMAT = 1
+FORMAT = 2  # of the tables; 1 had neither pieces nor plans
 OPEN, TOLD, EXPIRED, CANCELLED = "open", "told", "expired", "cancelled"  # states of a decision
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -67,6 +68,8 @@ def open_storage(place: str | os.PathLike[str], durability: str, exists: bool) -
             f"durability={durability!r}: choose 'power' (a decision survives a power failure) or "
             "'process' (it survives the death of the process, and asks are faster)"
         )
+    if not isinstance(place, (str, os.PathLike)):
+        raise ConfigurationError(f"place={short_repr(place)}: give a file, or postgresql://...")
     if str(place).startswith(("postgresql://", "postgres://")):
         return Postgres(str(place), durability)
     if exists and not os.path.exists(place):
@@ -84,15 +87,34 @@ class Storage(ABC):
 
     errors: tuple[type[Exception], ...]
     types: ClassVar[dict[str, str]]  # of columns, for `SCHEMA`
+    is_closed = False
 
     def __init__(self, name: str) -> None:
         self.name, self._local, self._all = name, threading.local(), list[Any]()
-        self._writer = self._connect()
+        try:
+            self._writer = self._connect()
+            self._make_tables()
+        except BaseException as error:
+            self.close()
+            if isinstance(error, self.errors):
+                raise ConfigurationError(
+                    f"{name} cannot be opened as a desk's database: {error}"
+                ) from error
+            raise
 
     def _make_tables(self) -> None:
+        """Make the tables that are missing. Refuse those of a newer version before."""
         with self.transaction():
-            for statement in SCHEMA:
+            self.run(SCHEMA[0])
+            known = self.run("SELECT value FROM meta WHERE name = 'format'")
+            if known and known[0][0] not in map(str, range(1, FORMAT + 1)):
+                raise ConfigurationError(
+                    f"{self.name} was written by a newer zooming (format {known[0][0]}, this one "
+                    f"reads {FORMAT}); update zooming"
+                )
+            for statement in SCHEMA[1:]:
                 self.run(statement.format(**self.types))
+            self.run("UPDATE meta SET value = ? WHERE name = 'format'", [str(FORMAT)])
 
     @abstractmethod
     def _connect(self) -> Any:
@@ -116,6 +138,7 @@ class Storage(ABC):
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query, from any thread. It waits for no writer."""
+        self._check_open()
         known = getattr(self._local, "connection", None)
         if known is None or getattr(known, "closed", False):  # a server may have ended it
             self._local.connection = known = self._connect()
@@ -137,8 +160,13 @@ class Storage(ABC):
     def resign(self) -> None:
         """Let another one learn."""
 
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise ConfigurationError(f"{self.name} was closed; zooming.Desk.open opens it again")
+
     def close(self) -> None:
         """Close all connections."""
+        self.is_closed = True
         self.resign()
         for connection in self._all:
             connection.close()
@@ -154,25 +182,22 @@ class SQLite(Storage):
         self._sync = "FULL" if durability == "power" else "NORMAL"
         self._leader: sqlite3.Connection | None = None
         self._tidied = time.monotonic()
-        try:
-            super().__init__(path)
-            self._writer.execute("PRAGMA journal_mode=WAL")
-            self._make_tables()
-        except sqlite3.DatabaseError as error:
-            self.close()
-            raise ConfigurationError(f"{path} is not a desk's database: {error}") from error
+        super().__init__(path)
 
     def _connect(self) -> sqlite3.Connection:
         found = sqlite3.connect(
             self.name, timeout=60.0, isolation_level=None, check_same_thread=False
         )
+        self._all.append(found)
+        if len(self._all) == 1:
+            found.execute("PRAGMA journal_mode=WAL")
         found.execute(f"PRAGMA synchronous={self._sync}")
         found.execute(f"PRAGMA wal_autocheckpoint={_MOST_PAGES}")
-        self._all.append(found)
         return found
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
+        self._check_open()
         try:
             self._writer.execute("BEGIN IMMEDIATE")
             yield
@@ -234,21 +259,18 @@ class Postgres(Storage):
         self._n_prepared = 0
         scheme, _, rest = url.partition("://")
         name = f"{scheme}://{rest.rpartition('@')[2]}"  # without a password
-        try:
-            super().__init__(name)
-        except psycopg.Error as error:
-            raise ConfigurationError(f"{name} cannot be reached: {error}") from error
-        self._make_tables()
+        super().__init__(name)
 
     def _connect(self) -> Any:
         found = self._driver.connect(self._url, autocommit=True, client_encoding="utf8")
+        self._all.append(found)
         found.execute(f"SET synchronous_commit = {self._commit}")
         found.execute("SET client_min_messages = warning")
-        self._all.append(found)
         return found
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
+        self._check_open()
         if self._writer.closed:  # the server was restarted
             self._writer, self._prepared = self._connect(), {}
         self._queued = [("BEGIN", ()), (f"SELECT pg_advisory_xact_lock({self.WRITER})", ())]

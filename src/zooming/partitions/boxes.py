@@ -76,6 +76,8 @@ def _radii(core: NDArray[Any], depth: NDArray[np.int64], side_lengths: Floats) -
 
 _CACHE_LINE = 64
 _NOTHING = np.zeros(0, np.int64)
+_EVERYTHING = np.empty((0, kernels.FIRST_VALUE))  # `allowed` of the kernels: all actions
+_NO_OTHERS = np.empty((0, 0))
 _ROOM = 1024  # spare rows, so that the kernel rarely returns for a larger table
 
 
@@ -166,18 +168,16 @@ class BoxTable(Table):
         allowed: Feasible | None = None,
         core: NDArray[Any] | None = None,
         draws: bool = False,
+        others: Floats = _NO_OTHERS,
+        fall: float = 0.0,
     ) -> Answer:
+        """Do what `Table.select` says, with (state, action) under way: see `choose`."""
         core = self.core if core is None else core
-        axes = self.axes
-        if allowed is None:
-            code, found = self._queries.choose_once(
-                self.handle, core, step, state, ties, rule, action
-            )
-            return int(code), int(found)
-        code, found = self._queries.choose_feasible(
-            self.handle, core, step, state, ties, rule, allowed.allowed, action, draws
+        axes, rows = self.axes, _EVERYTHING if allowed is None else allowed.allowed
+        code, found = self._queries.choose(
+            self.handle, core, step, state, ties, rule, rows, action, draws, others, fall
         )
-        if code == FINE:
+        if code == FINE and allowed is not None:
             played = allowed.between(axes.from_unit_cube(action, axes.n_state))
             action[:] = axes.to_unit_cube(played, axes.n_state)
         return int(code), int(found)

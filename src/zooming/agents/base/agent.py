@@ -38,6 +38,7 @@ from zooming.validation import Floats, as_float, known_options, step_first
 READING = ("predict", "value", "q_value", "visits", "partition", "status")
 STEP_FIRST = ("act", "value", "q_value", "visits", "partition")
 UNDOUBTED = 20  # episodes before which nothing is doubted
+MOST_OTHERS = 64  # open episodes that an action may depend on
 ENOUGH_STARTS = 20  # equal starts in a row after which no other start is expected
 
 
@@ -77,7 +78,7 @@ class RunState:
         self.stop_flag: threading.Event | None = None  # set by learn_many when it is interrupted
         self.env_rng: np.random.Generator | None = None  # of the environment; set by learn()
         self.n_begun = 0  # episodes begun by `Agent.begin`
-        self.open_play: Any = None  # a reference to the `Play` of the last of them
+        self.plays: dict[int, Play] = {}  # of the `Episode`s that are open, by id
         self.stored_env: dict[str, Any] | None = None  # from a file, if loaded without env
         self.clipping = np.array([clips, 0])  # whether to clip rewards, number clipped
         self.has_warned_of_clipping = False
@@ -88,7 +89,7 @@ class RunState:
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the lock, so that an agent can be copied and pickled."""
         kept = {name: one for name, one in vars(self).items() if name != "lock"}
-        return {**kept, "open_play": None}
+        return {**kept, "plays": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -102,6 +103,14 @@ class RunState:
     @env_generator.setter
     def env_generator(self, state: dict[str, Any] | None) -> None:
         self.env_rng = None if state is None else generator_at(state)
+
+    def waiting(self, play: Play, step: int) -> list[Floats]:
+        """Return what was played at a step of other open episodes, and is not learned yet.
+
+        Of many, only the last `MOST_OTHERS` that have begun count.
+        """
+        last = list(self.plays.values())[-MOST_OTHERS:]
+        return [one.waiting[step] for one in last if one is not play and step in one.waiting]
 
     def free_env(self, env: Any) -> Any:
         """Return the environment to play on, or a copy of it while another thread learns on it."""

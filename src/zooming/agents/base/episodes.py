@@ -9,7 +9,6 @@ the last bit, whoever makes them.
 from __future__ import annotations
 
 import copy
-import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -51,6 +50,8 @@ class Play:
     seed: int
     drawn: dict[str, Any] = field(default_factory=dict)
     kept: Any = None
+    # (state, action) by step, of actions that were not learned yet, if the agent heeds them.
+    waiting: dict[int, Floats] = field(default_factory=dict)
     explored = False  # whether the last action was not the best one by the agent's own estimate
 
     def random_at(self, step: int) -> np.uint64:
@@ -86,7 +87,9 @@ class Episode:
     def __init__(self, agent: Agent, number: int, play: Play) -> None:
         self.agent, self.number, self.play = agent, number, play
         self.step, self.total, self.is_over = 0, 0.0, False
-        self._waiting: list[tuple[int, Any, Any]] = []  # (step, observation, action) to be updated
+        self._waiting: dict[int, tuple[Any, Any]] = {}  # (observation, action) to be updated
+        self._last: int | None = None  # the last step, once it is known
+        agent.run.plays[id(play)] = play
 
     def act(self, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         """Return the action to play at this step, and go on to the next one. Nothing is learned.
@@ -102,7 +105,7 @@ class Episode:
             raise self._refuse("act")
         action = act_in(self.agent, self.play, self.step, observation, info)
         kept = copy.deepcopy(observation), copy.deepcopy(action)  # callers may fill them anew
-        self._waiting.append((self.step, *kept))
+        self._waiting[self.step] = kept
         self.step += 1
         return action
 
@@ -115,8 +118,9 @@ class Episode:
         *,
         action: Any = None,
         next_info: Mapping[str, Any] | None = None,
+        step: int | None = None,
     ) -> None:
-        """Learn from the first action that has no update yet.
+        """Learn from an action that has no update yet, by default from the first one.
 
         Parameters
         ----------
@@ -126,18 +130,23 @@ class Episode:
             Whether the episode was cut off: it is over, but the next state has a value.
         action : Any, optional
             The action that was played, if it is another one than `act` returned.
+        step : int, optional
+            The step to learn from. The last one first makes values known to the steps before it.
         """
-        if self.is_over or not self._waiting:
-            raise self._refuse("update")
-        step, observation, played = self._waiting[0]
+        step = next(iter(self._waiting), -1) if step is None else step
+        if self.is_over or step not in self._waiting:
+            raise self._refuse("update", step)
+        observation, played = self._waiting[step]
         played = played if action is None else action
         learn_in(
             self.agent, self.play, step, observation, played, reward, next_observation,
             terminated, next_info,
         )  # fmt: skip
-        del self._waiting[0]
+        del self._waiting[step]
         self.total += float(reward)
         if terminated or truncated or step + 1 == self.agent.horizon:
+            self._last = step
+        if self._last is not None and not any(k < self._last for k in self._waiting):
             self._end(self.total)
 
     def abandon(self) -> None:
@@ -147,9 +156,15 @@ class Episode:
     def _end(self, total: float | None) -> None:
         if not self.is_over:
             self.is_over = True
+            self._leave()
             end(self.agent, self.play, total)
 
-    def _refuse(self, call: str) -> ConfigurationError:
+    def _leave(self) -> None:
+        self.agent.run.plays.pop(id(self.play), None)
+
+    __del__ = _leave  # an episode that nobody can end is not under way
+
+    def _refuse(self, call: str, step: int = -1) -> ConfigurationError:
         where = f"{self.agent.env_name}: {call} in episode {self.number}"
         if self.is_over:
             return ConfigurationError(f"{where}, which is over; agent.begin() begins another one")
@@ -158,6 +173,9 @@ class Episode:
                 f"{where}, of which all {self.agent.horizon} steps were played; call update, or "
                 "abandon()"
             )
+        if self._waiting:
+            known = ", ".join(map(str, self._waiting))
+            return ConfigurationError(f"{where}, step={step!r}: only steps {known} wait for it")
         return ConfigurationError(f"{where}, but no action waits for its update; call act first")
 
     def __repr__(self) -> str:
@@ -172,7 +190,7 @@ def begin(agent: Agent, play: Play | None = None) -> tuple[int, Play]:
     """Begin an episode. Return its number, and how it is played: as `play` says, or drawn."""
     run = agent.run
     with run.lock:
-        if not agent.interleaves and run.open_play is not None and run.open_play() is not None:
+        if not agent.interleaves and run.plays:
             raise ConfigurationError(
                 f"{type(agent).__name__} plays one episode at a time; end the open one first, by "
                 "its last update or by abandon()"
@@ -184,7 +202,6 @@ def begin(agent: Agent, play: Play | None = None) -> tuple[int, Play]:
         if not play.drawn.get("rule"):
             agent.count_play(play)
         number, run.n_begun = run.n_begun, run.n_begun + 1
-        run.open_play = weakref.ref(play)
     return number, play
 
 
@@ -230,12 +247,12 @@ def learn_in(
             agent.update_and_count(transition, masks)
         else:
             agent.update_play(play, transition, masks)
+        play.waiting.pop(step, None)
 
 
 def end(agent: Agent, play: Play, total: float | None) -> None:
     """End an episode with this return, or without one that counts."""
     with agent.run.lock:
-        agent.run.open_play = None
         if total is None:
             agent.abandon_play(play)
             return

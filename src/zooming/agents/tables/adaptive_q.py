@@ -34,6 +34,8 @@ class AdaptiveQ(QLearner):
     """Q-learning on an adaptive partition of the state-action space. [SBY19 Alg. 1]
 
     The partition becomes finer where the agent plays often, which is where the return is high.
+    If several episodes of `begin` are open, an action that one of them plays looks worse to the
+    others until it is learned, by what Q of its step fell at recent updates.
 
     Parameters
     ----------
@@ -86,6 +88,8 @@ class AdaptiveQ(QLearner):
     >>> bool(history.returns[-200:].mean() > 4.6)  # the optimum is 4.75
     True
     """
+
+    heeds_others = True
 
     def __init__(
         self,

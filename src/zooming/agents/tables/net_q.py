@@ -91,6 +91,7 @@ class NetQ(QLearner):
     (array([0.1, 0.2, 0.1]), array([0.05, 0.15, 0.05]))
     """
 
+    heeds_others = True
     _actions = {**ACTIONS, "corner": kernels.CORNER}  # noqa: RUF012  # a constant
 
     def __init__(

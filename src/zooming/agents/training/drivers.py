@@ -444,6 +444,7 @@ class _Vector:
             is_waiting = is_done & (self.mode == NEXT_STEP)
             is_fresh |= is_done & (self.mode == SAME_STEP)
             resets = is_done & (self.mode not in (NEXT_STEP, SAME_STEP))
+            ended: list[tuple[int, Episode]] = []
             for i, episode in enumerate(self.open):
                 if episode is None or was_waiting[i]:
                     continue
@@ -453,13 +454,18 @@ class _Vector:
                 outcome = float(rewards[i]), copy.deepcopy(seen_last), terminated[i], truncated[i]
                 outcomes[i].append((*outcome, None if is_done[i] else copy.deepcopy(infos[i])))
                 if is_done[i] or episode.step == agent.horizon:
-                    for reward, following, ends, cuts, next_info in outcomes[i]:
-                        episode.update(reward, following, ends, cuts, next_info=next_info)
-                    self.open[i], outcomes[i] = None, []
+                    ended.append((i, episode))
                     resets[i] |= not is_done[i]
                     agent.run.was_cut = agent.run.was_cut or not is_done[i]
-                    self._record(episode)
-                    yield
+            # The last steps first, so that values are known to the steps before them.
+            steps = [(step, i, episode) for i, episode in ended for step in range(episode.step)]
+            for step, i, episode in sorted(steps, key=lambda one: -one[0]):
+                reward, following, ends, cuts, next_info = outcomes[i][step]
+                episode.update(reward, following, ends, cuts, next_info=next_info, step=step)
+            for i, episode in ended:
+                self.open[i], outcomes[i] = None, []
+                self._record(episode)
+                yield
             if resets.any() and (self.n_left or any(self.open)):
                 observations, info = env.reset(options={"reset_mask": resets.copy()})
                 for i in np.flatnonzero(resets).tolist():

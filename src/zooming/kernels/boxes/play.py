@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zooming.kernels.boxes.layout import BAD_STATE, EITHER, FINE, N_PLACES
+from zooming.kernels.boxes.layout import BAD_STATE, FINE, N_PLACES
 from zooming.kernels.boxes.points import to_unit
 from zooming.kernels.boxes.select import (
     find,
+    keep_maxima,
     new_stack,
     play_action,
     select,
@@ -130,10 +131,8 @@ class Queries(NamedTuple):
     """The compiled functions that Python calls. Points are in the environment's units."""
 
     locate_pair: Callable[..., Any]  # (handle, step, point, action) -> code, row or coordinate
-    choose_once: Callable[..., Any]
-    choose_feasible: Callable[..., Any]
+    choose: Callable[..., Any]
     choose_many: Callable[..., Any]
-    n_read: Callable[..., Any]  # (handle, step, point) -> number of rows that a selection reads
 
 
 def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
@@ -147,27 +146,37 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
     def locate_pair(handle, step, point, action):
         return locate(boxes_at(handle), step, point, action)
 
-    def choose_once(handle, core, step, point, ties, rule, action):
+    def choose(handle, core, step, point, ties, rule, allowed, action, draws, others, fall):
         """Write the action of the best ball. Return (FINE, row), or (BAD_STATE, coordinate).
 
-        Random numbers are drawn from `core`.
+        Random numbers are drawn from `core`. If `allowed` has rows, actions must be feasible, and
+        there must be one. Each of `others`, a (state, action) under way, lowers Q of its ball
+        during the call: by `fall` times the learning rate of that visit.
         """
         t = boxes_at(handle)
         bad = read(t, point)
         if bad >= 0:
             return BAD_STATE, bad
-        row, _ = best_row(t, core, step, ties)
-        play_action(t.rows, core, t.axes, row, rule, t.low, t.high, action)
-        return FINE, row
-
-    def choose_feasible(handle, core, step, point, ties, rule, allowed, action, draws):
-        """Call `choose_once` restricted to feasible actions. There must be one."""
-        t = boxes_at(handle)
-        bad = read(t, point)
-        if bad >= 0:
-            return BAD_STATE, bad
-        row = best_feasible(t, core, step, ties, allowed, draws)
-        write_feasible(t.rows, core, t.axes, row, rule, allowed, t.low, t.high, action)
+        n, n_state, horizon = others.shape[0], core[0]["n_state"], np.float64(core[0]["horizon"])
+        lowered, values = np.empty(n, np.int64), np.empty(n)
+        for i in range(n):
+            _, ball = locate(t, step, others[i, :n_state], others[i, n_state:])
+            n_visits = np.int64(t.rows[ball]["n_visits"]) + 1
+            for k in range(i):
+                n_visits += np.int64(lowered[k] == ball)
+            lowered[i], values[i] = ball, t.rows[ball]["value"]
+            t.rows[ball]["value"] += fall * (horizon + 1.0) / (horizon + n_visits)
+            keep_maxima(t.rows, ball)
+        read(t, point)
+        if allowed.shape[0] > 0:
+            row = best_feasible(t, core, step, ties, allowed, draws)
+            write_feasible(t.rows, core, t.axes, row, rule, allowed, t.low, t.high, action)
+        else:
+            row, _ = best_row(t, core, step, ties)
+            play_action(t.rows, core, t.axes, row, rule, t.low, t.high, action)
+        for i in range(n - 1, -1, -1):
+            t.rows[lowered[i]]["value"] = values[i]
+            keep_maxima(t.rows, lowered[i])
         return FINE, row
 
     def choose_many(handle, core, steps, points, ties, rule, actions):
@@ -181,15 +190,9 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
             play_action(t.rows, core, t.axes, row, rule, t.low, t.high, actions[k])
         return -1, -1
 
-    def n_read(handle, step, point):
-        t = boxes_at(handle)
-        read(t, point)
-        _, n = best_row(t, t.core, step, EITHER)
-        return n
-
     return Queries(*(
         compile_kernel(query, name=f"{query.__name__}_{name}", **REFCOUNT)
-        for query in (locate_pair, choose_once, choose_feasible, choose_many, n_read)
+        for query in (locate_pair, choose, choose_many)
     ))  # fmt: skip
 
 

@@ -71,6 +71,7 @@ class NearestNeighborQ(NetQ):
     [0, 1, 1, 0]
     """
 
+    heeds_others = False
     has_lemmas = False
 
     def _make_table(self, core: NDArray[Any], borders: list[Any]) -> Any:
