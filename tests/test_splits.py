@@ -143,8 +143,12 @@ def test_theorem_a_rule_that_sees_the_data_keeps_the_conditions_and_the_bound(sp
         assert 0.25 <= report.c1 <= report.c2 <= np.sqrt(3 * n_axes)
         assert report.aspect < 8
         n_regions = 2 * max(len(agent.partition(step)) for step in range(5)) - 1
-        bound = zooming.theory.nested_regret_bound(5, 2000, n_regions, report.c2)
-        assert (zooming.solve(env).return_ - history.returns).sum() < bound
+        regret = (zooming.solve(env).return_ - history.returns).sum()
+        volume = report.aspect ** (n_axes - 1)
+        for n in (n_regions, None):
+            assert regret < zooming.theory.nested_regret_bound(
+                5, 2000, lambda r: volume * r**-n_axes, report.c1, report.c2, n_regions=n
+            )
         cubes = zooming.theory.partition_size_bound(2000, n_axes, n_children=2**n_axes)
         assert max(len(agent.partition(step)) for step in range(5)) < 8**n_axes * cubes
 

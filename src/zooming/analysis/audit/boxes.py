@@ -19,7 +19,7 @@ from zooming.agents.tables.q_learner import QLearner
 from zooming.analysis.audit.report import TOLERANCE, Audit, Law, Sample, check_optimism
 from zooming.analysis.optimal import Optimal
 from zooming.kernels import LENGTH_TOLERANCE, WEIGHT
-from zooming.partitions.faults import lengths
+from zooming.partitions.faults import lengths, levels
 from zooming.partitions.view import Partition
 from zooming.validation import Floats, count_own_frames
 
@@ -114,8 +114,16 @@ def _to_unit_cube(agent: QLearner, balls: Partition) -> Partition:
 
 
 def _sizes(agent: QLearner, partitions: list[Partition]) -> tuple[Floats, float]:
-    """Return sqrt(n) diam of the visited balls of positive diameter, and the largest aspect."""
-    products, aspect = [], 1.0
+    """Return sqrt(n) diam of the visited balls of positive diameter, and the largest aspect.
+
+    The least sqrt(n) diam with which a split has ever made a part is among them, for c1.
+    """
+    products, aspect, rows = [], 1.0, agent.table.rows
+    for row, low, high in levels(rows, np.arange(agent.n_roots), len(agent.axes)):
+        n = np.where(rows["parent"][row] < 0, 0, rows["n_visits"][rows["parent"][row]])
+        first = np.sqrt(n) * lengths(agent.axes.table, low, high).max(axis=1)
+        products.append(np.sort(first[first > 0])[:1])
+    products = [np.sort(np.concatenate(products))[:1]]  # of inner rows, only the least counts
     for p in partitions:
         sides = lengths(agent.axes.table, p.low, p.high)
         diameter = sides.max(axis=1)
