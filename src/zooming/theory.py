@@ -168,8 +168,14 @@ def doubling_dimension(distances: ArrayLike) -> float:
     3.0
     """
     found = np.asarray(distances, float)
-    if found.ndim != 2 or found.shape[0] != found.shape[1] or not np.isfinite(found).all():
-        raise ConfigurationError("give the distances as a square matrix of finite numbers")
+    is_square = found.ndim == 2 and found.shape[0] == found.shape[1]
+    if not (is_square and np.isfinite(found).all() and (found == found.T).all()) or (
+        found.diagonal().any() or (found < 0).any()
+    ):
+        raise ConfigurationError(
+            "give the distances as a square matrix of finite numbers, none negative, symmetric and "
+            "with 0 on the diagonal"
+        )
     radius, most = float(found.max(initial=0.0)), 1
     while radius > 0 and (found[found > 0] <= radius).any():
         near = found <= radius / 2
