@@ -271,6 +271,7 @@ def _types(number: str, kind: str, value: str, wide: str) -> str:
         "unit": "uint16_t" if number == "int" else kind,
         "score": "uint64_t" if number == "int" else kind,
         "random": "uint32_t" if number == "int" else "uint64_t",
+        "field": "uint32_t" if number == "int" else "uint64_t",
     }  # fmt: skip
     lines = [
         f"typedef {kind} {', '.join(f'zl_{name}' for name in own if own[name] == kind)};"
