@@ -243,12 +243,8 @@ def test_a_damaged_or_foreign_block_is_an_error_in_c_and_a_sentence_in_python(tm
     half = len(block) // 2
     length = struct.unpack_from("<I", block, 4)[0]
 
-    def with_crc(slot):
-        return (
-            slot[: length - 4] + struct.pack("<I", zlib.crc32(slot[: length - 4])) + slot[length:]
-        )
-
-    newer = with_crc(block[:8] + b"\x07\x00" + block[10:])
+    newer = block[:8] + b"\x07\x00" + block[10 : length - 4]
+    newer += struct.pack("<I", zlib.crc32(newer)) + block[length:]
     for bad, sentence in (
         (b"\x00" * len(block), "not a zooming file"),
         (block[:40] + bytes([block[40] ^ 1]) + block[41:], "both slots of the block are damaged"),
@@ -327,11 +323,7 @@ def test_rewards_are_clipped_and_states_beyond_bounds_are_taken_as_the_ends(tmp_
     learner, rng = Learner(agent, tmp_path), np.random.default_rng(0)
     for _ in range(300):
         for h in (0, 1):
-            x, after, reward = (
-                rng.normal(1.5, 3.0, 1),
-                rng.normal(1.5, 3.0, 1),
-                rng.normal(0.5, 1.0),
-            )
+            (x, after), reward = rng.normal(1.5, 3.0, (2, 1)), rng.normal(0.5, 1.0)
             code, action = learner.act(h, x)
             assert code == 0
             played = agent.act(h, x)
@@ -414,6 +406,8 @@ def test_the_integer_build_learns_in_a_kilobyte(tmp_path, problem, least):
         ("GraphAmbulance", {"max_balls": 600}, {}, "only intervals of weight 1"),
         ("Oil", {}, {"number": "int"}, "has 1 units; give a scale with 1,024 to 65,535 units"),
         ("Oil", {}, {"number": "half"}, "number='half': choose one of"),
+        ("Oil", {}, {"number": "int", "scale": "x"}, "scale='x': give a finite number"),
+        ("Oil", {}, {"scale": 5.0}, 'scale=5.0: only number="int" has one'),
         ("Oil", {}, {"pending": -1}, "pending=-1"),
     ],
 )

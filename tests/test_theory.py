@@ -127,8 +127,9 @@ def test_theorem_the_doubling_dimension_counts_axes_and_bounds_the_covering():
             left &= apart[int(np.argmax(left))] > 8 * 0.5**i
             n_balls += 1
         assert n_balls <= 2 ** (dimension * i) * (1 + 1e-9)
-    with pytest.raises(ConfigurationError, match="square matrix"):
-        theory.doubling_dimension([1.0, 2.0])
+    for wrong in ([1.0, 2.0], [[0, 1], [2, 0]], [[0, -1], [-1, 0]], [[1, 1], [1, 1]]):
+        with pytest.raises(ConfigurationError, match="square matrix"):
+            theory.doubling_dimension(wrong)
 
 
 # The learning rate

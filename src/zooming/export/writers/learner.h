@@ -43,6 +43,7 @@ typedef struct {
     uint16_t n_rows, n_balls;       /* rows in use, and balls of all steps together */
     uint8_t cuts[ZL_ROWS][ZL_KEPT]; /* of a ball: cuts along each axis; else a mark and the axis */
 } zl_learner;
+typedef union { zl_value value; zl_raw bits; } zl_bits;
 typedef char zl_has_the_stated_size[sizeof(zl_learner) <= ZL_BYTES ? 1 : -1];
 @if int
 /* Cuts are packed in halves of bytes, the low half first. */
@@ -234,7 +235,7 @@ static inline uint32_t zl_age(const zl_learner *z, unsigned row) {
  * actions of other balls, the youngest of them counts. */
 static inline unsigned zl_least(const zl_learner *z, unsigned kept) {
     unsigned row, ball, found = ZL_ROWS;
-    zl_score least_width = 1, least_square = 0; /* 1 / 0: any ball is less */
+    zl_score width, square, least_width = 1, least_square = 0; /* 1 / 0: any ball is less */
     for (row = 0; row < z->n_rows; ++row) {
         const unsigned up = z->parent[row / 2], other = row ^ 1u, upper = row & 1u;
         uint32_t low, high, age = zl_age(z, row);
@@ -246,10 +247,13 @@ static inline unsigned zl_least(const zl_learner *z, unsigned kept) {
         ball = ZL_ROWS;
         while (axis >= ZL_N_STATE && (ball = zl_touching(z, ball, other, axis, upper)) != ZL_ROWS)
             age = zl_age(z, ball) < age ? zl_age(z, ball) : age;
-        if (zl_is_less(high - low, age, least_width, least_square)) {
-            least_width = (zl_score)(high - low), least_square = (zl_score)age * (zl_score)age;
-            found = row;
-        }
+        width = (zl_score)(high - low), square = (zl_score)age * (zl_score)age;
+@if int
+        if (width * least_square < least_width * square) /* without a division */
+@else
+        if (least_square == 0 || width / square < least_width / least_square)
+@end
+            least_width = width, least_square = square, found = row;
     }
     return found;
 }
@@ -361,7 +365,7 @@ static inline int zl_learn(zl_learner *z, int step, const zl_number *state, cons
 @else
     { /* Q = (1 - rate) Q + rate (r + V + c / sqrt(n)) */
         const zl_value rate = (zl_value)(ZL_HORIZON + 1) / (zl_value)((uint64_t)ZL_HORIZON + n);
-        const zl_value target = reward + next_value + ZL_BONUS / zl_sqrt((zl_value)n);
+        const zl_value target = reward + next_value + ZL_BONUS / ZL_SQRT((zl_value)n);
         volatile zl_value kept = (1 - rate) * z->value[row], added = rate * target;
         z->value[row] = kept + added;
     }

@@ -78,23 +78,8 @@ class Trace:
 def read_trace(path: str | os.PathLike[str]) -> Trace:
     """Read a trace from a CSV file with the columns time, object and size.
 
-    Other columns are ignored. Objects may have any names; numbers keep their order.
-
-    Parameters
-    ----------
-    path : str or PathLike
-        The file.
-
-    Returns
-    -------
-    Trace
-        Its requests.
-
-    Raises
-    ------
-    ConfigurationError
-        If a column is missing, a number is not finite, a size is not positive, time runs
-        backwards, or there are too few requests. The message names the line.
+    Other columns are ignored. Objects may have any names; numbers keep their order. A wrong line, a
+    missing column or too few requests raise a ConfigurationError that names the line.
 
     Examples
     --------
@@ -119,7 +104,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
         if size <= 0.0 or (rows and time < rows[-1][0]):
             rule = "a size is positive" if size <= 0.0 else "times do not decrease"
             raise ConfigurationError(f"{where}: {rule}, got time {time:g}, size {size:g}")
-        rows.append((time, _number_of(row["object"], numbers), size))
+        rows.append((time, _number_of(row["object"] or "", numbers), size))
     if len(rows) < LEAST or rows[-1][0] <= rows[0][0]:
         raise ConfigurationError(
             f"{path}: {len(rows)} requests; a trace has at least {LEAST}, at different times"
