@@ -5,7 +5,6 @@ import re
 import shutil
 import struct
 import subprocess
-import warnings
 import zlib
 from pathlib import Path
 
@@ -307,6 +306,7 @@ def test_late_rewards_are_learned_in_the_order_in_which_they_come(tmp_path):
     assert lib.tell(learner.z, first, ctypes.c_double(1.0), learner.to_c([0.5]), 0) == -6
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_rewards_are_clipped_and_states_beyond_bounds_are_taken_as_the_ends(tmp_path):
     class Sensor(gym.Env):
         observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float64)
@@ -315,11 +315,9 @@ def test_rewards_are_clipped_and_states_beyond_bounds_are_taken_as_the_ends(tmp_
         def reset(self, *, seed=None, options=None):
             return np.zeros(1), {}
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        agent = zooming.AdaptiveQ(
-            Sensor(), horizon=2, bounds={"state": (-1.0, 4.0)}, rewards="clip", max_balls=20, seed=0
-        )
+    agent = zooming.AdaptiveQ(
+        Sensor(), horizon=2, bounds={"state": (-1.0, 4.0)}, rewards="clip", max_balls=20, seed=0
+    )
     learner, rng = Learner(agent, tmp_path), np.random.default_rng(0)
     for _ in range(300):
         for h in (0, 1):
@@ -328,9 +326,7 @@ def test_rewards_are_clipped_and_states_beyond_bounds_are_taken_as_the_ends(tmp_
             assert code == 0
             played = agent.act(h, x)
             assert np.float64(played[0]) == action[0]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                agent.update(h, x, played, reward, after)
+            agent.update(h, x, played, reward, after)
             assert learner.learn(h, x, action, reward, after) == 0
     assert learner.act(0, [np.inf])[0] == -2
     assert_same_table(agent, came_back(learner, agent, tmp_path))

@@ -386,16 +386,14 @@ def nested_regret_bound(
     >>> round(nested_regret_bound(5, 2000, boxes, 0.35, 1.4, n_regions=99) / 1e6, 3)
     9.033
     """
-    _check_whole(horizon=horizon, episodes=episodes)
+    n_made = episodes if n_regions is None else n_regions
+    _check_whole(horizon=horizon, episodes=episodes, n_regions=n_made)
     _check_positive(c1=c1, c2=c2, d_max=d_max)
     if c1 > min(c2, d_max):
         raise ConfigurationError(f"c1={c1!r}: it is at most c2={c2!r} and d_max={d_max!r}")
     bias = max(_bias_of(lipschitz, d_max), lipschitz * c2 / 2)
     size = c2 / d_max * _least_sum(episodes * d_max**2 / (c1 * c2), regions, d_max)
-    size = min(size, episodes / 2)
-    if n_regions is not None:
-        _check_whole(n_regions=n_regions)
-        size = min(size, math.sqrt(float(n_regions) * float(episodes)))
+    size = min(size, math.sqrt(float(n_made) * float(episodes)), episodes / 2)
     return _regret_of_bias(horizon, episodes, delta, bias, size)
 
 

@@ -135,8 +135,7 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
         constants["SQRT"] = "sqrt" if number == "double" else "sqrtf"
     wide = {"int": "int32_t"}.get(number, kind)
     capped = [min(round(v * units), 32767) for v in ceiling] if number == "int" else ceiling
-    own, tables = {"value": {"int": "int16_t"}.get(number, kind), "wide": wide}, ends
-    tables |= {"ceiling": (wide, np.array(capped))}
+    tables = ends | {"ceiling": (wide, np.array(capped))}
     tables |= {"facts": ("unsigned char", np.frombuffer(facts, np.uint8))}
     tables |= {"first": ("unsigned char", np.frombuffer(first, np.uint8))}
     if any(axis.clips for axis in axes):
@@ -163,7 +162,7 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
         ],
         "constants": _enum(numbers)
         + "\n".join(f"#define ZL_{key} {value}" for key, value in constants.items()),
-        "types": _types(number, kind, own["value"], wide),
+        "types": _types(number, kind, wide),
         "tables": "\n".join(
             _one_line(c_array(kind, f"zl_{key}", table)) for key, (kind, table) in tables.items()
         ),
@@ -256,19 +255,18 @@ def _one_line(array: str) -> str:
     return joined if len(joined) <= 96 else array
 
 
-def _types(number: str, kind: str, value: str, wide: str) -> str:
+def _types(number: str, kind: str, wide: str) -> str:
     """Return the types of a build."""
-    word, raw = ("uint16_t", "uint16_t") if number == "int" else ("uint32_t", "uint32_t")
-    raw = "uint64_t" if number == "double" else raw
+    is_int = number == "int"
+    value, small, large = ("int16_t", "uint16_t", "uint32_t") if is_int else (
+        kind, "uint32_t", "uint64_t"
+    )  # fmt: skip
     own = {
-        "number": kind, "value": value, "wide": wide, "word": word, "raw": raw,
-        "unit": "uint16_t" if number == "int" else kind,
-        "score": "uint64_t" if number == "int" else kind,
-        "random": "uint32_t" if number == "int" else "uint64_t",
-        "field": "uint32_t" if number == "int" else "uint64_t",
+        "number": kind, "value": value, "wide": wide, "word": small, "random": large,
+        "field": large, "raw": "uint64_t" if number == "double" else small,
+        "unit": small if is_int else kind, "score": "uint64_t" if is_int else kind,
     }  # fmt: skip
-    lines = [
-        f"typedef {kind} {', '.join(f'zl_{name}' for name in own if own[name] == kind)};"
+    return "".join(
+        f"typedef {kind} {', '.join(f'zl_{name}' for name in own if own[name] == kind)};\n"
         for kind in dict.fromkeys(own.values())
-    ]
-    return "\n".join(lines) + "\n"
+    )
