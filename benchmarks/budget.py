@@ -382,13 +382,14 @@ def draw(path: Path, episodes: int, seeds: int) -> None:
                 places = places or [nbytes for nbytes, _ in order]
             free, nbytes = returns(budget(None), problem, episodes, seeds)
             ax.plot(nbytes, best - free.mean(), "k*", label="AdaptiveQ, unlimited")
-            floor = ax.get_ylim()[0]
-            lost = [max(best - value, floor) for value in limits(problem, own)]
+            floor = min(line.get_ydata().min() for line in ax.lines)
+            lost = [max(best - value, 1e-9) for value in limits(problem, own)]
             ax.plot(places, lost, "k:", label="best policy found with M balls")
             ax.set(xscale="log", yscale="log", xlabel="bytes of the table", title=problem)
+            ax.set_ylim(bottom=floor / 4)
     axes[0, 0].set_ylabel("lost a late episode")
     axes[1, 0].set_ylabel("lost a late episode")
-    axes[0, 1].legend(fontsize=8, loc="upper right")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=110)
 
 
