@@ -258,9 +258,8 @@ def _one_line(array: str) -> str:
 def _types(number: str, kind: str, wide: str) -> str:
     """Return the types of a build."""
     is_int = number == "int"
-    value, small, large = ("int16_t", "uint16_t", "uint32_t") if is_int else (
-        kind, "uint32_t", "uint64_t"
-    )  # fmt: skip
+    value = "int16_t" if is_int else kind
+    small, large = ("uint16_t", "uint32_t") if is_int else ("uint32_t", "uint64_t")
     own = {
         "number": kind, "value": value, "wide": wide, "word": small, "random": large,
         "field": large, "raw": "uint64_t" if number == "double" else small,
