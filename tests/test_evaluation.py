@@ -62,7 +62,7 @@ def test_computed_values_agree_with_sampled_ones(make_agent, env_id, options):
     sampled = zooming.evaluate(agent, env, episodes=3000, seed=2)
     assert abs(exact.mean - sampled.mean) < 2 * (sampled.high - sampled.mean)
     assert exact.high - exact.low < 0.01
-    assert (str(exact)[-9:], str(sampled)[-14:]) == ("computed)", "3000 episodes)")
+    assert (str(exact)[-9:], str(sampled)[-15:]) == ("computed)", "3,000 episodes)")
 
 
 def test_heuristics_have_exact_values_that_can_be_worked_out():

@@ -28,7 +28,6 @@ def oil():
     ({"exploration_fraction": 0.1}, "exploration is by optimism: set its size with bonus="),
     ({"batch_size": 64}, "nothing is batched, replayed or run on a device"),
     ({"verbose": 1}, r"learn\(..., progress_bar=True\)"),
-    ({"tensorboard_log": "runs"}, "a function that writes"),
 ])  # fmt: skip
 def test_an_option_of_another_library_is_answered_with_what_to_use_here(kind, options, message):
     (name,) = options
@@ -45,12 +44,28 @@ def test_learn_counts_episodes_and_says_so():
     said = "learn has no option 'eposides'; did you mean 'episodes'"
     with pytest.raises(zooming.ConfigurationError, match=said):
         agent.learn(eposides=3)
-    message = r"learn has no option 'log_interval': .* `every`"
-    with pytest.raises(zooming.ConfigurationError, match=message):
-        agent.learn(5, log_interval=4)
     with pytest.raises(TypeError, match="predict has no option 'step': give state="):
         agent.predict([0.5], step=2)
     assert agent.n_episodes == 0
+
+
+@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.Auto, zooming.Random])
+def test_a_call_without_the_step_or_in_another_order_says_how_to_call(kind):
+    agent, seen, action = kind(oil(), seed=0), [0.3], [0.5]
+    for call, message in (
+        (lambda: agent.act(seen), r"call agent\.act\(step, observation\), where step"),
+        (lambda: agent.act(seen, 0), r"\[0\.3\] is not a whole number from 0 to 4; the step"),
+        (lambda: agent.predict(0, seen), r"comes first: agent\.predict\(observation, state=step\)"),
+        *(() if kind is zooming.Random else (
+            (lambda: agent.value(seen), r"call agent\.value\(step, observation\)"),
+            (lambda: agent.q_value(seen, action), r"agent\.q_value\(step, observation, action\)"),
+            (lambda: agent.q_value(seen, action, 0), "is not a whole number from 0 to 4; the step"),
+            (lambda: agent.visits(seen, action), r"agent\.visits\(step, observation, action\)"),
+            (lambda: agent.partition(), r"'step': call agent\.partition\(step\)"),
+        )),
+    ):  # fmt: skip
+        with pytest.raises(zooming.errors.ZoomingError, match=message):
+            call()
 
 
 def test_an_environment_has_no_habits_of_agents():

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import zooming
-from zooming.agents.base.status import spread_visits
 from zooming.app import cli
+from zooming.export.regions import spread_visits
 from zooming.export.show import collect, render
 
 EVIL = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=2</script>"
@@ -93,7 +93,7 @@ def test_the_keyboard_moves_the_state_and_the_page_says_what_predict_plays(agent
     balls = agent.partition(step)
     is_near = (balls.low[:, 0] <= at) & (at < balls.high[:, 0])
     assert page.locator("#rows tr").count() == min(10, int(is_near.sum()))
-    visits = spread_visits(agent, step, balls, (balls.high - balls.low).prod(axis=1))
+    visits, _ = spread_visits(agent, step, balls, (balls.high - balls.low).prod(axis=1))
     assert number(page, "tr.chosen td:nth-child(3)") in np.rint(visits[is_near])
     density = visits[is_near] / (balls.high - balls.low)[is_near, 0]
     share = density[balls.q_value[is_near].argmax()] / density.sum()
@@ -155,6 +155,27 @@ def test_a_policy_without_regions_is_shown_on_a_grid(opened):
     assert "on a grid of states" in page.locator("#note").inner_text()
     assert not page.locator("#alternatives").is_visible()
     assert page.locator("#support").inner_text() == "unknown"
+
+
+def test_states_that_never_occurred_are_hatched_and_money_has_no_exponent(
+    opened, browser, tmp_path
+):
+    page = opened("one")  # episodes begin in the middle
+    assert "Hatched: states that never occurred" in page.locator("#map-caption").inner_text()
+    assert page.locator("#sure").inner_text().startswith(("likely", "sure", "unsure"))
+    page.evaluate("x = [0.2]; update()")
+    assert page.locator("#sure").inner_text().startswith("unvisited: nothing shows that")
+    assert page.locator("#support").inner_text() == "none"
+    page.evaluate("step = 2; update()")
+    assert "Hatched" not in page.locator("#map-caption").inner_text()
+    assert page.evaluate("[44520.3, 160, 1234567, 0.51234, -0.00012].map(text)") == [
+        "44,520", "160", "1,234,567", "0.5123", "-0.00012"
+    ]  # fmt: skip
+    page = browser.new_page()
+    page.goto(zooming.AdaptiveQ(Machine(), horizon=2).show(tmp_path / "new.html").as_uri())
+    assert "has not learned yet" in page.locator("#note").inner_text()
+    assert page.locator("#value").inner_text().startswith("a guess: ")
+    page.close()
 
 
 def test_names_are_shown_as_text(agents, browser, tmp_path):

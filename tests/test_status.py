@@ -9,7 +9,11 @@ from zooming import metrics
 from zooming.agents.base.status import Status
 from zooming.agents.files import registry
 from zooming.agents.files.registry import find_class
+from zooming.analysis import plan
+from zooming.analysis.evaluate import Evaluation
+from zooming.analysis.intervals import Interval
 from zooming.kernels import IS_JIT_DISABLED
+from zooming.lab.study.run_command import format_interval
 
 OPTIONS = {"MetricQ": {"metric": metrics.LInf(5)}, "NetQ": {"episodes": 100}}
 SLOW = {"Planner", "Auto"} if IS_JIT_DISABLED else set()  # without compilation
@@ -46,6 +50,18 @@ def test_the_status_tells_of_a_rule_of_clipped_rewards_and_of_a_short_horizon():
     assert status["rule"]["plays"] in ("the rule", "the agent")
     assert status["rewards clipped"] == agent.n_clipped > 0
     assert "leave out horizon=" in status["warnings"][0]
+
+
+def test_money_has_no_exponent_wherever_it_is_printed():
+    interval = Interval(44_520.3, 44_000.2, 45_040.4)
+    ends = plan.Comparison(interval, 145_020.0, 100_499.7, [(3, 12_345.6)])
+    value = Evaluation(0.4318, 0.4316, 0.432, False, np.zeros(1000))
+    assert str(interval) == "44,520 (95% interval 44,000 to 45,040)"
+    assert str(value) == "0.43180 (0.43160 to 0.43200, 95% interval over 1,000 episodes)"
+    assert "plan 145,020, rule 100,500: difference 44,520 (95% interval" in str(ends)
+    assert str(plan.Change("price", 1.08e5, 160.0)) == "price: 108,000, replanned 160"
+    assert format_interval(interval, sign="+") == "+44,520 ± 520"
+    assert format_interval(None, 1e6) == "1,000,000"
 
 
 @pytest.mark.parametrize("kind", KINDS)

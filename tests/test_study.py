@@ -19,6 +19,7 @@ import pytest
 import zooming
 from helpers import words
 from zooming.agents.base import seeds
+from zooming.agents.base.status import plain, plus_minus
 from zooming.app import cli
 from zooming.lab.study import engines
 from zooming.lab.study.configuration import Chunk, checkpoint_episodes
@@ -420,7 +421,7 @@ def test_one_seed_has_a_regret_without_an_interval(tmp_path, capsys):
     cli.main(["run", "oil-laplace-1", *arguments])
     (row,) = zooming.Study(["oil-laplace-1"], ["adaptive-q"], 50, 1).run(tmp_path / "study")
     assert row.regret is None
-    assert f" {row.mean_regret:,.1f} " in capsys.readouterr().out
+    assert f" {plain(row.mean_regret)} " in capsys.readouterr().out
 
 
 def test_an_environment_or_a_class_in_the_place_of_a_name_is_refused():
@@ -575,7 +576,7 @@ def test_the_command_tunes_and_prints_what_it_cost(tmp_path, capsys):
     }
     for tried in found["tried"]:
         half = (tried["interval"]["high"] - tried["interval"]["low"]) / 2
-        assert f"{tried['mean_return']:.4f} ± {half:.4f}" in lines[tried["value"]]
+        assert plus_minus(tried["mean_return"], half) in lines[tried["value"]]
     assert [value for value, line in lines.items() if "best" in line] == [found["value"]]
 
 

@@ -48,14 +48,6 @@ HABITS = {
          "this agent has no bonus to set; leave it out, or take AdaptiveQ(env, bonus=...)"),
         ("step", "give state=, the step of each environment, counted from 0"),
         ("verbose", "give learn(..., progress_bar=True) to see progress"),
-        ("log_interval", "give learn(..., callback=...), a function with an attribute `every`"),
-        ("tensorboard_log tb_log_name",
-         "give learn(..., callback=...), a function that writes what you want to see"),
-        ("reset_num_timesteps",
-         "learn always goes on from where it stopped; make an agent to restart"),
-        ("eval_env", "give learn(..., callback=zooming.callbacks.Evaluate(every=...))"),
-        ("n_envs",
-         "an agent learns on one environment; zooming.learn_many learns many seeds at once"),
     )
     for name in names.split()
 }  # fmt: skip
@@ -90,6 +82,27 @@ def known_options(function: Callable[P, T]) -> Callable[P, T]:
         return function(*arguments, **options)
 
     return checked
+
+
+def step_first(method: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a method of agents so that a call without the step says how to call it."""
+    names = inspect.signature(method).parameters.values()
+    form = ", ".join(one.name for one in names if one.default is one.empty and one.kind in _NAMED)
+
+    @functools.wraps(method)
+    def called(*arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            return method(*arguments, **options)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # from inside the method
+            name = method.__name__
+            raise OptionError(
+                f"{str(error).partition(') ')[2]}: call agent.{name}({form.partition(', ')[2]}), "
+                "where step counts the steps of the episode from 0"
+            ) from error
+
+    return called
 
 
 def refuse_unknown(label: str, names: Iterable[str], make: Callable[..., Any]) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.problem import check_env, horizon_of, name_of, reset, take_step
 from zooming.agents.base.rules import as_function
+from zooming.agents.base.status import plain_ends
 from zooming.analysis.intervals import mean_interval
 from zooming.analysis.solve import check_solvable
 from zooming.envs.compiled import CompiledEnv, find_compiled
@@ -142,8 +143,11 @@ class Evaluation:
 
     def __str__(self) -> str:
         over = f", over {self.n_drawn:,} drawn starts" if self.n_drawn else ""
-        how = f"computed{over}" if self.exact else f"95% interval over {len(self.returns)} episodes"
-        return f"{self.mean:.4f} ({self.low:.4f} to {self.high:.4f}, {how})"
+        how = (
+            f"computed{over}" if self.exact else f"95% interval over {len(self.returns):,} episodes"
+        )
+        mean, low, high = plain_ends(self.mean, self.low, self.high)
+        return f"{mean} ({low} to {high}, {how})"
 
 
 def evaluate(
@@ -238,7 +242,7 @@ def evaluate(
 def _play(agent: Any, env: Any, episodes: int, seed: int) -> NDArray[np.float64]:
     """Play episodes with the greedy policy, side by side if they can be. Return the returns."""
     inner = None if isinstance(agent, FunctionPolicy) else find_compiled(env)
-    if inner is not None:
+    if inner is not None and inner.render_mode is None:
         found = _play_together(agent, inner, episodes, seed)
         if found is not None:
             return found

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from zooming.agents.base.status import plain_ends
 from zooming.errors import ConfigurationError
 
 
@@ -25,14 +26,15 @@ class Interval:
     level: float = 0.95
 
     def __str__(self) -> str:
-        return f"{self.mean:.4g} ({self.level:.0%} interval {self.low:.4g} to {self.high:.4g})"
+        mean, low, high = plain_ends(self.mean, self.low, self.high)
+        return f"{mean} ({self.level:.0%} interval {low} to {high})"
 
 
 def mean_interval(samples: ArrayLike, level: float = 0.95) -> Interval:
     """Return the confidence interval of a mean: mean +- t sd / sqrt(n).
 
     >>> print(mean_interval([1.0, 2.0, 3.0]))  # t with 2 degrees of freedom is 4.303
-    2 (95% interval -0.4841 to 4.484)
+    2.0 (95% interval -0.5 to 4.5)
     """
     values = np.asarray(samples, np.float64).ravel()
     if len(values) < 2:

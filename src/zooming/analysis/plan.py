@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from zooming.agents.auto.auto import Auto
 from zooming.agents.base.agent import Policy
+from zooming.agents.base.status import plain, plain_ends
 from zooming.agents.resolver import Resolver, largest_change, planning_laws, solve_plan
 from zooming.analysis.evaluate import as_policy
 from zooming.analysis.intervals import Interval, mean_interval
@@ -98,12 +99,12 @@ class Comparison:
 
     def __str__(self) -> str:
         one = self.difference
-        worst = ", ".join(f"{k} ({x:.4g})" for k, x in self.worst[:3]) or "none"
+        worst = ", ".join(f"{k} ({plain(x)})" for k, x in self.worst[:3]) or "none"
         better = "the plan is better" if one.low > 0 else "no difference is certain"
         verdict = "the rule is better" if one.high < 0 else better
         return (
-            f"plan {self.plan:.4g}, rule {self.rule:.4g}: difference {one.mean:.4g} (95 % interval "
-            f"{one.low:.4g} to {one.high:.4g}), {verdict}. Worst episodes of the plan: {worst}"
+            f"plan {plain(self.plan)}, rule {plain(self.rule)}: difference {one}, {verdict}. Worst "
+            f"episodes of the plan: {worst}"
         )
 
 
@@ -122,7 +123,7 @@ class Change:
 
     def __str__(self) -> str:
         note = f"; {self.note}" if self.note else ""
-        return f"{self.what}: {self.value:.4g}, replanned {self.replanned:.4g}{note}"
+        return f"{self.what}: {plain(self.value)}, replanned {plain(self.replanned)}{note}"
 
 
 class Plan:
@@ -370,11 +371,12 @@ class Plan:
 
     def __str__(self) -> str:
         v = self.value
+        mean, low, high = plain_ends(v.mean, v.low, v.high)
         lines = [
             f"plan for {self.env_name}: {count_noun(len(self.traces), 'complete episode')} of "
             f"{self.horizon} steps, {self._law()}",
-            f"value out of sample: {v.mean:.4g} (95 % interval {v.low:.4g} to {v.high:.4g})",
-            f"in sample: {v.in_sample:.4g}; with perfect information: {v.bound:.4g}",
+            f"value out of sample: {mean} (95 % interval {low} to {high})",
+            f"in sample: {plain(v.in_sample)}; with perfect information: {plain(v.bound)}",
             *(f"warning: {one}" for one in self.warnings),
         ]
         return "\n".join(lines)
@@ -385,8 +387,8 @@ class Plan:
         return named[how] + ("" if math.isnan(chance) else f" (p = {chance:.2g})")
 
     def __repr__(self) -> str:
-        v = self.value
-        return f"Plan({self.env_name}, value {v.mean:.4g} ({v.low:.4g} to {v.high:.4g}))"
+        mean, low, high = plain_ends(self.value.mean, self.value.low, self.value.high)
+        return f"Plan({self.env_name}, value {mean} ({low} to {high}))"
 
 
 def plan(

@@ -7,12 +7,14 @@ Each command is a function in a module of its own, which is imported when the co
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 from zooming.errors import ZoomingError
 from zooming.version import __version__
@@ -38,7 +40,7 @@ COMMANDS = {  # name: `module:function`
     "list": "lab.study.run_command:list_names",
 }
 # What other tools call a command.
-SYNONYMS = {"train": "run", "learn": "run", "fit": "run", "compare": "run"}
+SYNONYMS = {"train": "run", "learn": "run", "fit": "run", "compare": "run", "evaluate": "explain"}
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -73,6 +75,8 @@ def _run(given: list[str]) -> None:
     command = load(name)
     import tyro
 
+    _name_values(command)
+    warnings.formatwarning = lambda message, *_: f"zooming: warning: {message}\n"
     try:
         tyro.cli(command, prog=f"zooming {name}", args=rest)
     except ZoomingError as error:
@@ -96,6 +100,24 @@ def load(name: str) -> Callable[..., Any]:
             raise
         sys.exit(f"this command needs {error.name}: pip install 'zooming[lab]'")
     return getattr(found, function)  # type: ignore[no-any-return]
+
+
+def _name_values(command: Callable[..., Any]) -> None:
+    """Let the help of a command say `--step STEP`, where tyro says `--step {None}|INT`."""
+    import tyro
+
+    hints = get_type_hints(command, include_extras=True)
+    for name, parameter in inspect.signature(command).parameters.items():
+        extras = getattr(hints[name], "__metadata__", ())
+        if "bool" in str(hints[name]) or "Literal" in str(hints[name]):
+            continue
+        named = [one.metavar for one in extras if getattr(one, "metavar", None)]
+        usual = name.upper().replace("_", "-") + " ..." * ("tuple" in str(hints[name]))
+        is_empty = parameter.default in (None, ()) or "Names" in str(parameter.annotation)
+        shown = tyro.conf.arg(
+            metavar=named[0] if named else usual, help_behavior_hint="" if is_empty else None
+        )
+        command.__annotations__[name] = Annotated[hints[name], shown]
 
 
 def about(name: str) -> str:
@@ -138,18 +160,19 @@ def _print_error(message: str) -> SystemExit:
 def _write_as_flags(message: str, command: Callable[..., Any]) -> str:
     """Return an error message with `option=value` written as `--option value`.
 
-    Only options of the command are rewritten.
+    Only options of the command are rewritten, and not within calls or settings of an agent.
 
-    >>> _write_as_flags("resolution=5 is odd", load("audit"))
-    '--resolution 5 is odd'
+    >>> _write_as_flags("resolution=5 is odd; leave out solve=True", load("audit"))
+    '--resolution 5 is odd; leave out --solve'
     """
     from zooming.validation import option_names
 
-    found = re.match(r"(\w+)=(\S+?)(:? )", message)
-    if found is None or found[1] not in option_names(command):
-        return message
-    value = found[2].strip("'\"")
-    return f"--{found[1].replace('_', '-')} {value}{message[found.start(3) :]}"
+    def as_flag(found: re.Match[str]) -> str:
+        value = "" if found[2] in (None, "True", "...") else " " + found[2].strip("'\"")
+        return f"--{found[1].replace('_', '-')}{value}"
+
+    option = rf"({'|'.join(option_names(command))})=(\.\.\.|[^\s:;,.]\S*?)?"
+    return re.sub(rf"(?:^|(?<=[^,(]\s)){option}(?=[:;,.]?(?:\s|$))", as_flag, message)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
+from zooming.agents.base.status import plain, plain_ends
 from zooming.agents.files.container import write_atomically
 from zooming.analysis.plan import Comparison, Plan, plan
 from zooming.envs.compiled import find_compiled
@@ -118,17 +119,18 @@ def render(found: Plan, against: Comparison | None, rule: str, n_rules: int, sou
     def text(value: Any) -> str:
         return html.escape(printable(str(value), 2000))
 
+    mean, low, high = plain_ends(value.mean, value.low, value.high)
     rows = [
-        ("value out of sample", f"{value.mean:.5g}"),
-        ("its 95 % interval", f"{value.low:.5g} to {value.high:.5g}"),
-        ("value in sample (too good)", f"{value.in_sample:.5g}"),
-        ("with perfect information (nobody earns more)", f"{value.bound:.5g}"),
+        ("value out of sample", mean),
+        ("its 95 % interval", f"{low} to {high}"),
+        ("value in sample (too good)", plain(value.in_sample)),
+        ("with perfect information (nobody earns more)", plain(value.bound)),
     ]
     if against is not None:
         one = against.difference
         rows += [
-            (f"the rule: {rule}", f"{against.rule:.5g}"),
-            ("plan minus rule, 95 % interval", f"{one.mean:.5g} ({one.low:.5g} to {one.high:.5g})"),
+            (f"the rule: {rule}", plain(against.rule)),
+            ("plan minus rule", str(one)),
         ]
     table = "".join(f"<tr><td>{text(a)}</td><td>{text(b)}</td></tr>" for a, b in rows)
     doubts = "".join(f"<li class=warn>{text(one)}</li>" for one in found.warnings)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 import zooming
+from zooming.agents.base.status import plain
 from zooming.agents.files.container import write_atomically
 from zooming.desk.page import page as desk_page
 from zooming.errors import ConfigurationError
@@ -49,8 +50,8 @@ def audit_file(
             )
         optimal = zooming.solve(agent.env, resolution)
         policy = zooming.evaluate(agent, agent.env, exact=True)
-        error = f"{'' if optimal.is_bound else 'about '}{optimal.return_error:.1e}"
-        print(f"optimum {optimal.return_:.4f} (within {error}); policy {policy}")
+        error = f"{'' if optimal.is_bound else 'about '}{plain(optimal.return_error, 2)}"
+        print(f"optimum {plain(optimal.return_, 5)} (within {error}); policy {policy}")
     report = zooming.audit(agent, optimal)
     print(report)
     if not report.holds:
@@ -69,7 +70,7 @@ def explain_file(
 
     Args:
         file: file written by agent.save().
-        rules: largest number of rules of a step.
+        rules: largest number of rules of a step, besides those of states that never occurred.
         step: step to explain, from 0. By default all of them.
         env: environment of the agent: a preset, a Gymnasium id, or module:Id of your own, as for
             zooming run. Needed to measure if the environment is not one of zooming's own.

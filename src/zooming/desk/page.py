@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zooming.agents.base.status import Status
+from zooming.agents.base.status import Status, plain
 from zooming.analysis.intervals import mean_interval
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def status(desk: Desk) -> Status:
     last = int(read("SELECT COALESCE(MAX(seq), 0) FROM events")[0][0])
     values, explored = returns_of(desk)
     recent = values[-max(FEW, len(values) // 4) :]
+    n = len(recent)
     agent, guide = desk.agent, desk.agent.guide
     player = getattr(agent, "player", None)
     return Status({
@@ -68,7 +69,7 @@ def status(desk: Desk) -> Status:
         "not learned": {k: kinds.get(k, 0) for k in ("late", "extra", "frozen", "missing")},
         "learned": f"{desk.version:,} of {last:,} events",
         "mode": desk.mode,
-        "return": None if len(recent) < 2 else _words(recent),
+        "return": f"{mean_interval(recent)} in {n:,} episodes" if n > 1 else None,
         "explored": None if not len(explored) else f"{explored.mean():.1%} of the decisions",
         "plays": type(agent if player is None else player).__name__,
         **({} if guide is None else {"apprentice": f"the rule {guide.words()}"}),
@@ -88,14 +89,14 @@ def alarms(desk: Desk, values: Any, kinds: dict[str, int], last: int) -> list[st
         was, is_ = mean_interval(before), mean_interval(now)
         if is_.high < was.low:
             found.append(
-                f"returns fall: the last {n} episodes earned {is_.mean:.4g}, those before "
-                f"{was.mean:.4g}"
+                f"returns fall: the last {n} episodes earned {plain(is_.mean)}, those before "
+                f"{plain(was.mean)}"
             )
         one, other = float(np.std(before)), float(np.std(now))
         if max(one, other) > CHANGED * min(one, other) and max(one, other) > 1e-9:
             found.append(
-                f"the noise of returns changed: a standard deviation of {other:.3g} in the last "
-                f"{n} episodes, {one:.3g} before"
+                f"the noise of returns changed: a standard deviation of {plain(other)} in "
+                f"the last {n} episodes, {plain(one)} before"
             )
     missing, told = kinds.get("missing", 0) + kinds.get("late", 0), kinds.get("tell", 0)
     if missing > max(FEW, MISSING * (told + missing)):
@@ -125,11 +126,6 @@ def page(desk: Desk) -> str:
     )
 
 
-def _words(values: Any) -> str:
-    found = mean_interval(values)
-    return f"{found.mean:.4g} ({found.low:.4g} to {found.high:.4g}) in {len(values):,} episodes"
-
-
 def _curve(values: Any, least: float = -math.inf) -> str:
     """Return a drawing of the means of equal shares of `values`, with their intervals."""
     blocks = [one for one in np.array_split(values, min(BLOCKS, len(values) // 2 or 1)) if len(one)]
@@ -150,8 +146,8 @@ def _curve(values: Any, least: float = -math.inf) -> str:
         '<svg viewBox="0 0 800 250" role="img" aria-label="curve">'
         f'<polygon points="{" ".join(band)}" fill="#9bd" fill-opacity=".4"/>'
         f'<polyline points="{line}" fill="none" stroke="#146" stroke-width="2"/>'
-        f'<text x="0" y="225" font-size="13">{low:.3g}</text>'
-        f'<text x="0" y="25" font-size="13">{high:.3g}</text>'
+        f'<text x="0" y="225" font-size="13">{plain(low)}</text>'
+        f'<text x="0" y="25" font-size="13">{plain(high)}</text>'
         f'<text x="50" y="245" font-size="13">1</text>'
         f'<text x="790" y="245" font-size="13" text-anchor="end">{len(values):,}</text></svg>'
     )

@@ -111,6 +111,8 @@ class Ambulance(CompiledEnv):
         Start state, or "uniform" for a random one. A number counts for every ambulance.
     horizon : int, default 5
         Steps of an episode.
+    render_mode : {"rgb_array"}, optional
+        See `CompiledEnv.render`.
 
     Examples
     --------
@@ -129,6 +131,7 @@ class Ambulance(CompiledEnv):
         n_ambulances: int = 1,
         start: ArrayLike | str = 0.5,
         horizon: int = 5,
+        render_mode: str | None = None,
     ) -> None:
         travel_weight = check_float(travel_weight, "travel_weight", 0.0, 1.0)
         horizon = check_int(horizon, "horizon", 1, MOST_STEPS)
@@ -156,7 +159,7 @@ class Ambulance(CompiledEnv):
         super().__init__(
             ambulance, box, box, horizon, start=start, params=[travel_weight, *rows, *observed],
             given=ambulance_given, draw=ambulance_draw, reward_range=(0.0, 1.0),
-            name=f"ambulance {kind} {travel_weight:g}{several}",
+            name=f"ambulance {kind} {travel_weight:g}{several}", render_mode=render_mode,
         )  # fmt: skip
 
     def outcomes(self, step: int, n: int) -> Outcomes:

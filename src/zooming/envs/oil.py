@@ -108,6 +108,8 @@ class Oil(CompiledEnv):
         Start state, or "uniform" for a random one. A number counts for every dimension.
     horizon : int, default 5
         Steps of an episode.
+    render_mode : {"rgb_array"}, optional
+        See `CompiledEnv.render`.
 
     Examples
     --------
@@ -128,6 +130,7 @@ class Oil(CompiledEnv):
         dims: int = 1,
         start: ArrayLike | str = 0.5,
         horizon: int = 5,
+        render_mode: str | None = None,
     ) -> None:
         if survey not in SURVEYS:
             raise ConfigurationError(f"survey={survey!r}: choose one of {SURVEYS}")
@@ -154,7 +157,7 @@ class Oil(CompiledEnv):
         name = f"oil {survey} {sharpness:g}"
         super().__init__(
             oil, box, box, horizon, start=start, params=params, given=oil_given, draw=oil_draw,
-            reward_range=(0.0, 1.0), name=name,
+            reward_range=(0.0, 1.0), name=name, render_mode=render_mode,
         )  # fmt: skip
 
     def outcomes(self, step: int, n: int) -> Outcomes:

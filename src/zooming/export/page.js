@@ -16,8 +16,12 @@ let mapArea = null; // where the map was drawn last
 
 // --- what the policy says --------------------------------------------------------------------
 
-function text(value, digits = 4) {
-  return String(Number((Math.abs(value) < 1e-12 ? 0 : value).toPrecision(digits)));
+function text(value) { // at least four digits, and no exponent
+  const size = Math.abs(value);
+  if (size < 1e-12) return "0";
+  if (size < 1e-5 || size >= 1e15) return value.toPrecision(4);
+  const places = Math.max(0, 3 - Math.floor(Math.log10(size)));
+  return value.toLocaleString("en", {maximumFractionDigits: places});
 }
 
 function holds(low, high, point) {
@@ -87,9 +91,10 @@ function contains(ball, action) {
     (ball.high[i] === null || a <= ball.high[i]));
 }
 
-function howSure(visits, share) {
+function howSure(visits, share, isUnseen) {
   if (visits === null) return "unknown";
-  if (visits < 10) return visits < 0.5 ? "unvisited" : "a guess: under 10 visits";
+  if (isUnseen) return "unvisited: nothing shows that this state occurs at this step";
+  if (visits < 10) return "a guess: under 10 visits";
   if (share === null) return "likely";
   const part = Math.round(100 * share) + " % of the visits of this state";
   return (share < 0.25 ? "unsure: " : share < 0.5 ? "likely: " : "sure: ") + part;
@@ -198,6 +203,19 @@ function reach(i) { // of a state axis; an integer covers 1/2 to each side
   return [axis.low - half, axis.high + half];
 }
 
+function hatch(pen) { // for states that never occurred
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const line = tile.getContext("2d");
+  line.fillStyle = "rgba(255,255,255,0.72)";
+  if (N_STATE > 1) line.fillRect(0, 0, 8, 8);
+  line.strokeStyle = "#777";
+  line.beginPath();
+  for (const x0 of [-8, 0, 8]) { line.moveTo(x0, 8); line.lineTo(x0 + 8, 0); }
+  line.stroke();
+  return pen.createPattern(tile, "repeat");
+}
+
 function drawMap() {
   const cells = DATA.steps[step], action = DATA.action[0];
   const played = cells.action.map((one) => one[0]);
@@ -212,23 +230,27 @@ function drawMap() {
   const side = (value, fallback) => value === null ? fallback : value;
   const toY = (value) => mapped(value, ...up, bottom, top);
   if (DATA.policy) drawMixed(area, actions);
-  else cells.low.forEach((low, k) => {
+  const unseen = hatch(pen);
+  let anyUnseen = false;
+  cells.low.forEach((low, k) => {
     const high = cells.high[k];
     if (!holds(low.slice(2), high.slice(2), x.slice(2))) return;
     const x0 = toX(Math.max(across[0], side(low[0], across[0])));
     const x1 = toX(Math.min(across[1], side(high[0], across[1])));
-    if (N_STATE === 1) {
+    const y0 = N_STATE === 1 ? bottom : toY(Math.max(up[0], side(low[1], up[0])));
+    const y1 = N_STATE === 1 ? top : toY(Math.min(up[1], side(high[1], up[1])));
+    if (N_STATE === 1 && !DATA.policy) {
       pen.fillStyle = "#0072b2";
       pen.fillRect(x0, toY(cells.action[k][0]) - 1.5, x1 - x0 + 0.5, 3);
-      return;
+    } else if (!DATA.policy) {
+      pen.fillStyle = shade(mapped(cells.action[k][0], ...actions, 0, 1));
+      pen.fillRect(x0, y1, x1 - x0 + 0.5, y0 - y1 + 0.5);
     }
-    const y0 = toY(Math.max(up[0], side(low[1], up[0])));
-    const y1 = toY(Math.min(up[1], side(high[1], up[1])));
-    pen.fillStyle = shade(mapped(cells.action[k][0], ...actions, 0, 1));
+    if (!cells.unseen || !cells.unseen[k]) return;
+    anyUnseen = true;
+    pen.fillStyle = unseen;
     pen.fillRect(x0, y1, x1 - x0 + 0.5, y0 - y1 + 0.5);
   });
-  pen.strokeStyle = "#d55e00";
-  pen.lineWidth = 2;
   pen.beginPath();
   if (N_STATE === 1) {
     pen.moveTo(toX(x[0]), top);
@@ -236,12 +258,18 @@ function drawMap() {
   } else {
     pen.arc(toX(x[0]), toY(x[1]), 6, 0, 7);
   }
-  pen.stroke();
+  for (const [color, width] of [["#fff", N_STATE === 1 ? 0 : 5], ["#d55e00", 2]]) { // on any color
+    if (!width) continue;
+    pen.strokeStyle = color;
+    pen.lineWidth = width;
+    pen.stroke();
+  }
   const name = N_STATE === 1 ? action.name : DATA.state[1].name;
   frame(area, [DATA.state[0].name, name], [across, up]);
   const key = N_STATE === 1 ? "" : "Color: " + action.name + " from " + text(Math.min(...ends)) +
     " (dark) to " + text(Math.max(...ends)) + " (light). ";
-  at("map-caption").textContent = key + "Click, or focus it and use the arrow keys.";
+  at("map-caption").textContent = key +
+    (anyUnseen ? "Hatched: states that never occurred at this step. " : "") + "Click, or focus it and use the arrow keys.";
 }
 
 function drawMixed({pen, left, right, top, bottom}, actions) { // a policy that interpolates
@@ -303,14 +331,16 @@ function update() {
   const balls = ballsAt(step, x).sort((a, b) => b.q - a.q);
   const chosen = balls.find((ball) => contains(ball, action)) || null;
   const total = balls.reduce((sum, ball) => sum + ball.density, 0);
+  const isUnseen = found.unseen !== null && found.unseen[k];
   const visits = chosen ? chosen.visits : found.visits[k];
   const share = chosen && total > 0 ? chosen.density / total : null;
   at("action").textContent = DATA.action.map((axis, i) => axis.name + " = " + text(action[i]))
     .join(", ");
   at("value").textContent = found.value[k] === null ? "unknown"
-    : text(found.value[k]) + " from here on, as the agent estimates";
-  at("sure").textContent = howSure(visits, share);
-  at("support").textContent = visits === null ? "unknown" : "about " +
+    : isUnseen ? "a guess: " + text(found.value[k]) + " from here on"
+      : text(found.value[k]) + " from here on, as the agent estimates";
+  at("sure").textContent = howSure(visits, share, isUnseen);
+  at("support").textContent = visits === null ? "unknown" : isUnseen ? "none" : "about " +
     Math.round(visits).toLocaleString("en") + " visits of this action near this state, in " +
     DATA.n_episodes.toLocaleString("en") + " episodes";
   at("alternatives").hidden = balls.length < 2;
@@ -389,6 +419,9 @@ function begin() {
     : DATA.is_sampled
       ? "This policy has no regions of one action: the page has it on a grid of states."
       : "Move the state, and see what the policy plays.";
+  if (DATA.n_episodes === 0 && DATA.steps.every((one) => one.unseen && one.unseen.every(Boolean))) {
+    at("note").textContent = "The agent has not learned yet: everything on this page is a guess.";
+  }
   const balls = DATA.steps[0].balls;
   if (balls) at("entries").textContent = "Each row is a " + balls.noun + " of actions near this " +
     "state. The visits are those of this step.";

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.base.status import spread_visits
 from zooming.errors import ConfigurationError
 from zooming.export.forms import recommended
-from zooming.kernels import ATOMS, LOW, WIDTH
+from zooming.kernels import ATOMS, LOW, NO_PARENT, WIDTH
 from zooming.partitions.cells import CellTable
 from zooming.partitions.view import Partition, bin_borders, in_units
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
@@ -25,6 +25,8 @@ PARTS = (9, 5, 3)  # of a side of a planner's cell; odd, so that the center of t
 MOST_PARTS = 1500  # of all cells of a planner
 MOST_PAIRS = 2_000_000  # of cells and balls that are compared at once
 FLOOR = 0.01  # share of the weight that is spread evenly over all states
+FEW_VISITS = 10
+SEEN = 0.5  # visits; states with fewer count as unvisited
 MOST_CANDIDATES = 256  # actions among which a box chooses, those of the largest weight
 
 
@@ -62,11 +64,15 @@ class Regions:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Q and visits of one action in each box, and the visits of all actions. NaN is unknown."""
+    """Q and visits of one action in each box, and the visits of all actions. NaN is unknown.
+
+    `seen` has the visits of all actions that are evidence of visits to this very box.
+    """
 
     q_value: Floats
     visits: Floats
     total: Floats
+    seen: Floats
 
 
 def policy_regions(step: int, agent: Any) -> Regions:
@@ -119,6 +125,11 @@ def contain(low: Floats, high: Floats, points: Floats) -> NDArray[np.bool_]:
     return np.asarray(inside.all(axis=2))
 
 
+def everywhere(n_axes: int) -> tuple[Floats, Floats]:
+    """Return the corners of the box of all states."""
+    return np.full(n_axes, -np.inf), np.full(n_axes, np.inf)
+
+
 def open_ends(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Move the outer faces to infinity, because states beyond them are clipped to them."""
     opened_low = np.where(low == low.min(axis=0), -np.inf, low)
@@ -127,22 +138,47 @@ def open_ends(low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 def visit_density(
     agent: Any, step: int, balls: Partition, regions: Regions
-) -> tuple[Floats, Floats]:
-    """Return the visits of each ball, and these per unit of state volume.
+) -> tuple[Floats, Floats, Floats]:
+    """Return the visits of each ball, these per unit of state volume, and those that are evidence.
 
     A visit is spread evenly over the ball that was visited, even if that ball was split later. So
-    the visits of all balls of a step sum to the number of episodes.
+    the visits of all balls of a step sum to the number of episodes. A few inherited visits are no
+    evidence that a ball was visited.
     """
     n = regions.low.shape[1]
-    visits = spread_visits(agent, step, balls, volumes(balls.low, balls.high, *balls.window()))
+    size = volumes(balls.low, balls.high, *balls.window())
+    visits, own = spread_visits(agent, step, balls, size)
     sizes = volumes(balls.low[:, :n], balls.high[:, :n], regions.first, regions.last)
-    return visits, visits / sizes
+    is_evidence = (own > 0) | (visits >= FEW_VISITS)
+    return visits, visits / sizes, visits * is_evidence / sizes
+
+
+def spread_visits(agent: Any, step: int, balls: Any, size: Floats) -> tuple[Floats, Floats]:
+    """Return the visits of each active ball, counting each visit once, and those of its own.
+
+    In the table, every child inherits all visits of its ancestors. Here a visit of an ancestor is
+    divided among its active descendants, in proportion to their volume, `size`.
+    """
+    table: Any = getattr(recommended(agent), "learned", None)  # of an agent with a table of balls
+    rows = getattr(table, "rows", None)
+    if rows is None or "parent" not in (rows.dtype.names or ()):
+        return np.asarray(balls.n_visits, np.float64), np.asarray(balls.n_visits, np.float64)
+    # A last entry stands for NO_PARENT, which is -1: it has no visits and is its own parent.
+    n_visits, parent = np.append(rows["n_visits"], 0.0), np.append(rows["parent"], NO_PARENT)
+    own = n_visits - n_visits[parent]
+    path = [table.boxes(step)[0]]  # rows of the active balls, of their parents, and so on
+    while (path[-1] != NO_PARENT).any():
+        path.append(parent[path[-1]])
+    volume = np.zeros(len(own))
+    for at in path:
+        np.add.at(volume, at, size)
+    return np.asarray(sum(own[at] * size / volume[at] for at in path)), own[path[0]]
 
 
 def gather(agent: Any, step: int, regions: Regions, actions: Floats) -> Evidence:
     """Return what an agent knows about `actions`, one action per box of `regions`."""
     n, n_state = len(actions), regions.low.shape[1]
-    q_value, visits, total = np.full((3, n), np.nan)
+    q_value, visits, total, seen = np.full((4, n), np.nan)
     axes, balls = agent.axes, partition_of(agent, step)
     if balls is None:
         pairs = zip(regions.points, actions, strict=True)
@@ -150,20 +186,24 @@ def gather(agent: Any, step: int, regions: Regions, actions: Floats) -> Evidence
             q_value[:] = [
                 agent.q_value(step, axes.states.shaped(x), axes.actions.shaped(a)) for x, a in pairs
             ]
-        return Evidence(q_value, visits, total)
-    density = visit_density(agent, step, balls, regions)[1]
+        return Evidence(q_value, visits, total, seen)
+    _, density, evident = visit_density(agent, step, balls, regions)
     low, high = open_ends(balls.low, balls.high)
     size = max(1, MOST_PAIRS // len(density))
     for begin in range(0, n, size):
         part = slice(begin, begin + size)
         is_near = contain(low[:, :n_state], high[:, :n_state], regions.points[part])
         is_own = is_near & contain(low[:, n_state:], high[:, n_state:], actions[part])
-        total[part], visits[part] = is_near @ density, is_own @ density
+        total[part], visits[part], seen[part] = (
+            is_near @ density,
+            is_own @ density,
+            is_near @ evident,
+        )
         q_value[part] = balls.q_value[is_own.argmax(axis=1)]
     if not recommended(agent).interpolates:  # else the value is that of a mixed action
         values = [agent.value(step, axes.states.shaped(point)) for point in regions.points]
         q_value = np.minimum(q_value, values)
-    return Evidence(q_value, visits * regions.volumes, total * regions.volumes)
+    return Evidence(q_value, *(one * regions.volumes for one in (visits, total, seen)))
 
 
 def weigh(regions: Regions, evidence: Evidence) -> Floats:
@@ -264,7 +304,7 @@ def divide(low: Floats, high: Floats) -> Floats:
     """Cut the states along all faces of the given boxes. Return boxes [n, 2, n_state]."""
     n_axes = low.shape[1]
     done: list[tuple[Floats, Floats]] = []
-    waiting = [(np.full(n_axes, -np.inf), np.full(n_axes, np.inf), low, high)]
+    waiting = [(*everywhere(n_axes), low, high)]
     while waiting:
         first, last, low, high = waiting.pop()
         faces = [np.unique(np.concatenate([low[:, i], high[:, i]])) for i in range(n_axes)]
@@ -294,7 +334,8 @@ def merge(low: Floats, high: Floats, actions: Ints) -> tuple[Floats, Floats, Int
     """Join neighboring boxes with the same action, as long as their union is a box."""
     n_axes, before = low.shape[1], -1
     if (actions == actions[0]).all():
-        return np.full((1, n_axes), -np.inf), np.full((1, n_axes), np.inf), actions[:1]
+        start, end = everywhere(n_axes)
+        return start[None], end[None], actions[:1]
     while len(actions) != before:
         before = len(actions)
         for axis in range(n_axes):
@@ -328,22 +369,20 @@ class _Box:
 
 def simplify(
     regions: Regions, distances: Floats, weights: Floats, n_boxes: int, enough: float
-) -> tuple[Floats, Floats, Floats]:
-    """Cover all states with at most `n_boxes` boxes. Return (low corners, high corners, actions).
+) -> tuple[Floats, Floats, Ints]:
+    """Cover all states with at most `n_boxes` boxes. Return low, high and number of the action.
 
     The action of a box is one that is played in its cells, the boxes of `regions`. `distances`
     holds the scaled actions of the cells: the cost of playing one instead of another is the sum of
     the absolute differences of their rows, times the weight of the cell. Boxes are cut until the
     cost per unit of weight is at most `enough`.
     """
-    rows, number = np.unique(regions.actions, axis=0, return_inverse=True)
-    number = number.ravel()
+    number = np.unique(regions.actions, axis=0, return_inverse=True)[1].ravel()
     heaviest = np.argsort(-np.bincount(number, weights), kind="stable")[:MOST_CANDIDATES]
     one_cell = np.array([np.flatnonzero(number == k)[0] for k in heaviest])
     costs = np.abs(distances[:, None] - distances[one_cell]).sum(axis=2) * weights[:, None]
-    n_state = regions.low.shape[1]
-    everything = np.full(n_state, -np.inf), np.full(n_state, np.inf)
-    boxes = [_box(regions, costs, *everything, np.arange(len(number)))]
+    whole = everywhere(regions.low.shape[1])
+    boxes = [_box(regions, costs, *whole, np.arange(len(number)))]
     while len(boxes) < n_boxes:
         i = max(range(len(boxes)), key=lambda k: boxes[k].gain)
         cost = sum(box.cost for box in boxes)
@@ -354,7 +393,81 @@ def simplify(
     chosen = heaviest[[box.action for box in boxes]]
     low, high, chosen = merge(low, high, chosen)
     order = np.lexsort(low.T[::-1])
-    return low[order], high[order], rows[chosen[order]]
+    return low[order], high[order], chosen[order]
+
+
+def set_apart(
+    axes: Any,
+    regions: Regions,
+    seen: Floats,
+    low: Floats,
+    high: Floats,
+    actions: Ints,
+    is_joined: bool,
+) -> tuple[Floats, Floats, Ints, NDArray[np.bool_]]:
+    """Cut boxes so that states which never occurred are apart.
+
+    Return low, high, number of the action, and whether the box is unseen. Unseen boxes come last.
+    If `is_joined`, those with different actions are joined.
+    """
+    is_unseen = np.zeros(len(low), bool)
+    if np.isfinite(seen).all():
+        n_state = axes.n_state
+        are_categories = [kind == CATEGORICAL for kind in axes.kinds[:n_state]]
+        order = sorted(enumerate(are_categories), key=lambda one: not one[1])  # categories first
+        parts: list[tuple[Floats, Floats, int]] = []
+        for first, last in _parts(regions, seen, *everywhere(n_state), order):
+            own = contain(first[None], last[None], regions.points)[:, 0]
+            if is_joined and seen[own].sum() < SEEN:
+                parts.append((first, last, 0))
+                continue
+            parts += [
+                (np.maximum(low[i], first), np.minimum(high[i], last), int(actions[i]))
+                for i in np.flatnonzero(((low < last) & (high > first)).all(axis=1))
+            ]
+        columns = [np.array(column) for column in zip(*parts, strict=True)]
+        low, high, actions = columns
+        owner = contain(low, high, regions.points).argmax(axis=1)
+        is_unseen = np.bincount(owner, seen, len(low)) < SEEN
+        label = np.where(is_unseen, -1 - actions * (not is_joined), np.arange(len(low)))
+        low, high, label = merge(low, high, label)
+        is_unseen = label < 0
+        actions = np.where(is_unseen, -1 - label, actions[label])
+        number = np.unique(regions.actions, axis=0, return_inverse=True)[1].ravel()
+        for i in np.flatnonzero(is_unseen & is_joined):  # the action of most states
+            own = contain(low[i : i + 1], high[i : i + 1], regions.points)[:, 0]
+            if own.any():
+                actions[i] = np.bincount(number[own], regions.volumes[own]).argmax()
+    by_state = np.lexsort([*low.T[::-1], is_unseen])
+    return low[by_state], high[by_state], actions[by_state], is_unseen[by_state]
+
+
+def _parts(
+    regions: Regions, seen: Floats, low: Floats, high: Floats, axes: list[tuple[int, bool]]
+) -> list[tuple[Floats, Floats]]:
+    """Cut a box where states without visits begin: at its ends, and between categories.
+
+    `axes` has the axes to cut along, (number, whether it has categories) each.
+    """
+    own = contain(low[None], high[None], regions.points)[:, 0]
+    if not axes or seen[own].sum() < SEEN:
+        return [(low, high)]
+    (axis, is_category), *others = axes
+    first, last = regions.low[own, axis, None], regions.high[own, axis, None]
+    faces = np.unique(np.append(first, last))
+    edges = np.r_[low[axis], faces[(faces > low[axis]) & (faces < high[axis])], high[axis]]
+    visits = seen[own] @ ((first < edges[1:]) & (last > edges[:-1]))
+    is_empty = visits < SEEN
+    if not is_category:
+        is_empty = (visits.cumsum() < SEEN) | (visits[::-1].cumsum()[::-1] < SEEN)
+    found = []
+    for ends in itertools.pairwise(
+        [low[axis], *edges[1:-1][is_empty[1:] != is_empty[:-1]], high[axis]]
+    ):
+        sides = low.copy(), high.copy()
+        sides[0][axis], sides[1][axis] = ends
+        found += _parts(regions, seen, *sides, others)
+    return found
 
 
 def scale_actions(axes: Any, actions: Floats) -> Floats:

@@ -12,17 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import notebook
-from zooming.agents.base.status import own_policy, warn_untrained
+from zooming.agents.base.status import own_policy, plain, plain_ends, warn_untrained
 from zooming.analysis.evaluate import evaluate
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import ConfigurationError
 from zooming.export.forms import about, head_of
 from zooming.export.regions import (
+    FEW_VISITS,
     contain,
     gather,
     merge,
     policy_regions,
     scale_actions,
+    set_apart,
     simplify,
     weigh,
     whole_states,
@@ -37,7 +39,6 @@ from zooming.validation import Floats, check_int, count_noun
 DEFAULT_RULES = 8
 EPISODES = 500  # of a measurement
 CLOSE = 0.005  # mean distance of actions, in shares of their axes, that needs no more rules
-FEW_VISITS = 10
 MOST_LISTED = 6  # categories of a rule; more are shortened
 MOST_ROWS = 60  # of a table in a notebook
 
@@ -54,9 +55,10 @@ def explain(
     """Return the policy of an agent as rules.
 
     A policy with more regions than `n_rules` is simplified: the states are cut into boxes with one
-    action each, close to what the agent plays in its most visited states. The return that the rules
-    lose against the policy is measured by `zooming.evaluate`, with the same seed for both. The
-    agent does not learn from it.
+    action each, close to what the agent plays in its most visited states. States that never
+    occurred at a step have rules of their own, called unvisited, beyond `n_rules`. The return
+    that the rules lose against the policy is measured by `zooming.evaluate`, with the same seed for
+    both. The agent does not learn from it.
 
     Some policies have no regions of one action (`Planner`, `MetricQ`, the rule of a warm start).
     They are evaluated on a grid of states.
@@ -68,7 +70,8 @@ def explain(
     step : int, optional
         The step to explain, counted from 0. By default all of them.
     n_rules : int, optional
-        Largest number of rules of a step. None means as many as the policy has regions.
+        Largest number of boxes to cut the states of a step into, before unvisited states are set
+        apart. None means as many as the policy has regions.
     env : gymnasium.Env, optional
         Environment to measure on. By default the agent's own.
     episodes : int, default 500
@@ -108,18 +111,21 @@ def explain(
     seed = check_int(seed, "seed", 0)
     env = agent.run.free_env(agent.env) if env is None else env
     rules: list[PolicyRule] = []
-    boxes, n_regions, is_sampled = {}, {}, False
+    boxes, n_regions, is_sampled, is_simplified = {}, {}, False, False
     for h in steps:
         with agent.run.lock:
             boxes[h], own, n_regions[h], is_exact = _rules_of(agent, h, n_rules)
         rules += own
         is_sampled |= not is_exact
+        is_simplified |= n_rules is not None and n_regions[h] > n_rules
     policy = RulePolicy(agent, boxes)
     loss, text = None, "These rules are the whole policy, exactly."
-    if is_sampled or len(rules) < sum(n_regions.values()):
+    if is_sampled or is_simplified:
         n = "the policy" if is_sampled else f"{sum(n_regions.values()):,} regions"
         loss, text = _loss(policy, env, episodes, seed)
-        text = f"{count_noun(len(rules), 'rule')} in place of {n}. {text}"
+        known = sum(rule.sure != "unvisited" for rule in rules)
+        text = f"{count_noun(known, 'rule')} in place of {n}. {text}"
+    text += "".join(f" Warning: {one}." for one in agent.status()["warnings"])
     return Rules(tuple(rules), n_regions, loss, text, is_sampled, about(agent), policy)
 
 
@@ -141,28 +147,36 @@ def _rules_of(
     rows, number = np.unique(regions.actions, axis=0, return_inverse=True)
     low, high, chosen = merge(regions.low, regions.high, number.ravel())
     n_regions = len(low)
-    order = np.lexsort(low.T[::-1])
-    boxes = low[order], high[order], rows[chosen[order]]
-    if n_rules is not None and n_regions > n_rules:
+    is_simplified = n_rules is not None and n_regions > n_rules
+    if n_rules is not None and is_simplified:
         distances = scale_actions(agent.axes, regions.actions)
-        boxes = simplify(regions, distances, weights, n_rules, 0.0 if regions.is_exact else CLOSE)
-    cells = contain(boxes[0], boxes[1], regions.points).argmax(axis=1)
+        enough = 0.0 if regions.is_exact else CLOSE
+        low, high, chosen = simplify(regions, distances, weights, n_rules, enough)
+    low, high, chosen, unseen = set_apart(
+        agent.axes, regions, known.seen, low, high, chosen, is_simplified
+    )
+    n_regions, boxes = n_regions if is_simplified else len(low), (low, high, rows[chosen])
+    cells = contain(low, high, regions.points).argmax(axis=1)
     if not np.array_equal(boxes[2][cells], regions.actions):
         known = gather(agent, step, regions, boxes[2][cells])
     found = []
-    for i, (low, high, action) in enumerate(zip(*boxes, strict=True)):
+    for i, (low, high, action, is_unseen) in enumerate(zip(*boxes, unseen, strict=True)):
         own = cells == i
         mean = np.average(known.q_value[own], weights=weights[own]) if own.any() else np.nan
         visits, total = known.visits[own].sum(), known.total[own].sum()
+        part = own & (known.seen > 0)
+        played = np.vstack([action, regions.actions[part if part.any() else own]])
         found.append(
             PolicyRule(
                 step,
                 tuple(low.tolist()),
                 tuple(high.tolist()),
                 tuple(action.tolist()),
+                tuple(played.min(axis=0).tolist()),
+                tuple(played.max(axis=0).tolist()),
                 float(mean) if np.isfinite(mean) else None,
-                round(float(visits)) if np.isfinite(visits) else None,
-                min(1.0, float(visits / total)) if total > 0 else None,
+                0 if is_unseen else round(float(visits)) if np.isfinite(visits) else None,
+                min(1.0, float(visits / total)) if total > 0 and not is_unseen else None,
             )
         )
     return boxes, found, n_regions, regions.is_exact
@@ -175,12 +189,10 @@ def _loss(policy: RulePolicy, env: Any, episodes: int, seed: int) -> tuple[Inter
         return None, f"The loss was not measured: {missing if env is None else 'episodes=0'}."
     one, two = (evaluate(played, env, episodes, seed=seed) for played in (policy.agent, policy))
     loss = mean_interval(one.returns - two.returns)
-    word, shown = "falls", loss
-    if loss.mean < 0:
-        word, shown = "rises", mean_interval(two.returns - one.returns)
+    mean, low, high = plain_ends(loss.mean, loss.low, loss.high)
     return loss, (
-        f"The mean return {word} by {shown.mean:.4g} (95 % interval {shown.low:.4g} to "
-        f"{shown.high:.4g}, {episodes:,} paired episodes) from {one.mean:.4g}."
+        f"They lose {mean} (95 % interval {low} to {high}, {episodes:,} paired episodes) of a mean "
+        f"return of {plain(one.mean)}."
     )
 
 
@@ -197,6 +209,9 @@ class PolicyRule:
         contains its low faces but not its high faces.
     action : tuple of float
         The action, one number per axis.
+    least, most : tuple of float
+        Ends of the actions that the policy plays in these states. They differ from `action` if the
+        rule stands for several.
     value : float or None
         The agent's estimate of the return from here on, the mean over the box. The estimates of
         AdaptiveQ and NetQ are optimistic.
@@ -206,14 +221,17 @@ class PolicyRule:
     share : float or None
         These visits as a share of all visits of the box.
     sure : str
-        "unvisited"; "guess" below 10 visits; else "unsure" for a share below 1/4, "likely" below
-        1/2, "sure" above; "unknown" for an agent without boxes.
+        "unvisited" if nothing shows that these states occur at this step; "guess" below 10 visits;
+        else "unsure" for a share below 1/4, "likely" below 1/2, "sure" above; "unknown" for an
+        agent without boxes.
     """
 
     step: int
     low: tuple[float, ...]
     high: tuple[float, ...]
     action: tuple[float, ...]
+    least: tuple[float, ...]
+    most: tuple[float, ...]
     value: float | None
     visits: int | None
     share: float | None
@@ -222,10 +240,11 @@ class PolicyRule:
     def sure(self) -> str:
         if self.visits is None:
             return "unknown"
+        if self.share is None:
+            return "unvisited"
         if self.visits < FEW_VISITS:
-            return "guess" if self.visits else "unvisited"
-        share = 0.0 if self.share is None else self.share
-        return "unsure" if share < 0.25 else "likely" if share < 0.5 else "sure"
+            return "guess"
+        return "unsure" if self.share < 0.25 else "likely" if self.share < 0.5 else "sure"
 
 
 @dataclass(frozen=True)
@@ -291,26 +310,16 @@ class Rules:
     @property
     def notes(self) -> list[str]:
         """Sentences to print below the rules."""
-        sampled = "The policy has no regions of one action: it was evaluated on a grid of states."
-        return [sampled, self.loss_text] if self.is_sampled else [self.loss_text]
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return one dict per rule: step, "AXIS low", "AXIS high", actions, value, visits, ...
-
-        Infinite ends and unknown values are None. Data frames are made of it:
-        `polars.DataFrame(rules.records())`.
-        """
-        axes = self.policy.agent.axes
-        names = printable_names(axes.names)
-        found = []
-        for rule in self.rules:
-            row: dict[str, Any] = {"step": rule.step}
-            for name, low, high in zip(names, rule.low, rule.high, strict=False):
-                row[f"{name} low"] = low if np.isfinite(low) else None
-                row[f"{name} high"] = high if np.isfinite(high) else None
-            row.update(zip(names[axes.n_state :], rule.action, strict=True))
-            row.update(value=rule.value, visits=rule.visits, share=rule.share, sure=rule.sure)
-            found.append(row)
+        found = [self.loss_text]
+        kinds = {rule.sure for rule in self.rules}
+        if kinds == {"unvisited"} and self.policy.agent.n_episodes == 0:
+            found.insert(0, "The agent has not learned yet: every action is a guess.")
+        elif "unvisited" in kinds:
+            guess = "nothing shows that these states occur at this step; the action is a guess"
+            found.insert(0, f"Unvisited: {guess}.")
+        if self.is_sampled:
+            has = "The policy has no regions of one action"
+            found.insert(0, f"{has}: it was evaluated on a grid of states.")
         return found
 
     def export(self, path: str | os.PathLike[str], **options: Any) -> Path:
@@ -340,6 +349,8 @@ class Rules:
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the rows of a table of the rules, as text."""
         axes, several = self.policy.agent.axes, len(self.steps) > 1
+        are_categories = [kind == CATEGORICAL for kind in axes.kinds[axes.n_state :]]
+        has_visits = any(rule.visits is not None for rule in self.rules)
         is_whole = whole_states(axes).tolist()
         ends = [
             (int(axes.low[i]), int(axes.high[i])) if axes.kinds[i] == CATEGORICAL else None
@@ -349,13 +360,15 @@ class Rules:
         for rule in self.rules:
             sides = zip(rule.low, rule.high, is_whole, ends, strict=True)
             row = [*([str(rule.step)] if several else []), *(side_text(*side) for side in sides)]
-            row += [f"{round(x, 12):.4g}" for x in rule.action]  # not 2e-15 after interpolating
-            row += ["" if rule.value is None else f"{rule.value:.4g}"]
-            row += ["" if rule.visits is None else f"{rule.visits:,}"]
-            row += ["" if rule.share is None else f"{rule.share:.0%}", rule.sure]
+            row += map(action_text, rule.action, rule.least, rule.most, are_categories)
+            value = None if rule.sure == "unvisited" else rule.value
+            row += ["" if value is None else plain(value)]
+            if has_visits:
+                row += ["" if rule.visits is None else f"{rule.visits:,}"]
+                row += ["" if rule.share is None else f"{rule.share:.0%}", rule.sure]
             rows.append(row)
-        head = [*(["step"] if several else []), *printable_names(axes.names)]
-        return [*head, "value", "visits", "share", "sure"], rows
+        head = [*(["step"] if several else []), *printable_names(axes.names), "value"]
+        return [*head, *(["visits", "share", "sure"] if has_visits else [])], rows
 
 
 class RulePolicy:
@@ -436,10 +449,24 @@ def side_text(
         shown = values if len(values) <= MOST_LISTED else [*values[:2], "...", values[-1]]
         return f"in {{{', '.join(map(str, shown))}}}"
     if is_whole and low == high:
-        return f"{low:g}"
+        return plain(low)
     if low == -np.inf:
-        return f"up to {high:g}" if is_whole else f"below {high:.4g}"
-    return f"from {low:.4g}" if high == np.inf else f"{low:.4g} to {high:.4g}"
+        return f"{'up to' if is_whole else 'below'} {plain(high)}"
+    return f"from {plain(low)}" if high == np.inf else f"{plain(low)} to {plain(high)}"
+
+
+def action_text(action: float, least: float, most: float, is_category: bool = False) -> str:
+    """Return an action as text, with the range of the actions that it stands for.
+
+    >>> action_text(40.0, 31.0, 43.0), action_text(0.5, 0.5, 0.5)
+    ('40 (31 to 43)', '0.5')
+    >>> action_text(2.0, 0.0, 2.0, is_category=True)
+    '2 (mostly)'
+    """
+    shown, *ends = (plain(round(x, 12)) for x in (action, least, most))  # no 2e-15 after mixing
+    if ends == [shown, shown]:
+        return shown
+    return f"{shown} (mostly)" if is_category else f"{shown} ({ends[0]} to {ends[1]})"
 
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:

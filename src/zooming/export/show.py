@@ -140,6 +140,7 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
                 "action": regions.actions.tolist(),
                 "value": _numbers(known.q_value),
                 "visits": _numbers(known.visits),
+                "unseen": None if np.isnan(known.seen).any() else (known.seen == 0).tolist(),
                 "balls": _balls(agent, step, regions, corners) if with_balls else None,
             }
         )
@@ -219,7 +220,7 @@ def _balls(agent: Any, step: int, regions: Regions, corners: _Corners) -> dict[s
     if found is None:
         return None
     n_state = agent.axes.n_state
-    visits, density = visit_density(agent, step, found, regions)
+    visits, density, _ = visit_density(agent, step, found, regions)
     low, high = found.low.copy(), found.high.copy()
     low[:, :n_state], high[:, :n_state] = open_ends(low[:, :n_state], high[:, :n_state])
     return {

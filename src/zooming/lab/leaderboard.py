@@ -365,7 +365,7 @@ def interquartile_mean(problems: Sequence[Floats], n_resamples: int = N_RESAMPLE
     bootstrap over the seeds; the problems are fixed.
 
     >>> print(interquartile_mean([np.array([1.0, 2.0, 3.0, 4.0]), np.array([5.0, 6.0, 7.0, 8.0])]))
-    4.5 (95% interval 3.5 to 5.25)
+    4.50 (95% interval 3.50 to 5.25)
     """
 
     def middle(rows: Floats) -> Floats:

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import tyro
 
 from zooming import plots
+from zooming.agents.base.status import plain
 from zooming.agents.files import container as files
 from zooming.errors import ConfigurationError
 from zooming.lab.study.run_command import NUMBERS, READING, cells_of, clipped_texts
@@ -135,7 +136,7 @@ def _table(rows: Sequence[Row], names: dict[str, str]) -> str:
     optimum = rows[0].optimum
     known = "The optimum is not known, so there is no regret."
     if optimum is not None:
-        known = f"The optimum is {optimum:.4f}."
+        known = f"The optimum is {plain(optimum, 5)}."
     lines: list[tuple[str, ...]] = [("agent", *NUMBERS)]
     lines += [(names.get(row.agent, row.agent), *cells_of(row)) for row in rows]
     cells = ["".join(f"<td>{_text(cell)}</td>" for cell in line) for line in lines]

@@ -16,7 +16,8 @@ import numpy as np
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.problem import LearningProblem, check_env
 from zooming.agents.base.rules import as_function
-from zooming.analysis.intervals import t_quantile
+from zooming.agents.base.status import plain
+from zooming.analysis.intervals import Interval, t_quantile
 from zooming.errors import ConfigurationError
 from zooming.logs import fitted
 from zooming.logs.fitted import FittedModel, Trajectories
@@ -86,8 +87,8 @@ class Estimate:
         low, high = self.interval
         found = f"no answer: {self.reason}"
         if self.reason is None:
-            found = f"{self.mean:.4g} ({self.level:.0%} interval {low:.4g} to {high:.4g})"
-        logged = f"{self.logged_mean:.4g} in {self.n_episodes:,} episodes"
+            found = str(Interval(self.mean, low, high, self.level))
+        logged = f"{plain(self.logged_mean)} in {self.n_episodes:,} episodes"
         if self.n_dropped:
             dropped = count_noun(self.n_dropped, "episode")
             rows = count_noun(self.n_dropped_rows, "row")

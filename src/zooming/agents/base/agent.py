@@ -32,10 +32,11 @@ from zooming.methods import UpperMethod
 from zooming.partitions.view import Partition
 from zooming.spaces.flatten import as_numbers
 from zooming.spaces.masks import Feasible, feasible, has_mask, split_info
-from zooming.validation import Floats, as_float, known_options
+from zooming.validation import Floats, as_float, known_options, step_first
 
 # Methods that read what was learned. They wait while another thread changes it.
 READING = ("predict", "value", "q_value", "visits", "partition", "status")
+STEP_FIRST = ("act", "value", "q_value", "visits", "partition")
 UNDOUBTED = 20  # episodes before which nothing is doubted
 ENOUGH_STARTS = 20  # equal starts in a row after which no other start is expected
 
@@ -214,9 +215,10 @@ class Agent(ABC):
         registry.register(cls)
         if "__init__" in cls.__dict__:
             cls.__init__ = known_options(cls.__init__)  # type: ignore[method-assign]
-        for name in READING:
-            if callable(method := cls.__dict__.get(name)):
-                setattr(cls, name, reading(method))
+        for names, decorate in ((STEP_FIRST, step_first), (READING, reading)):
+            for name in names:
+                if callable(method := cls.__dict__.get(name)):
+                    setattr(cls, name, decorate(method))
 
     def __dir__(self) -> list[str]:
         names = super().__dir__()

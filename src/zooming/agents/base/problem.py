@@ -81,8 +81,8 @@ class LearningProblem:
             whole = operator.index(step)
         except TypeError as error:
             raise TransitionError(
-                f"step {short_repr(step)} is not a whole number; steps run from 0 to "
-                f"{self.horizon - 1}"
+                f"step {short_repr(step)} is not a whole number from 0 to {self.horizon - 1}; the "
+                "step comes first, then the observation, then the action"
             ) from error
         if not 0 <= whole < self.horizon:
             reset = (
@@ -239,7 +239,10 @@ def _as_steps(state: Any, n_states: int) -> NDArray[np.int64]:
     except ValueError:
         steps = np.empty(0)  # of no integers
     if not np.issubdtype(steps.dtype, np.integer):
-        raise ConfigurationError(f"state must hold one integer step per environment, got {state!r}")
+        raise ConfigurationError(
+            f"state must hold one integer step per environment, got {short_repr(state)}; the "
+            "observation comes first: agent.predict(observation, state=step)"
+        )
     if len(steps) != n_states:
         raise ConfigurationError(
             f"state has {len(steps)} entries for {n_states} observations; give one step "

@@ -7,12 +7,9 @@ import math
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from zooming import notebook
 from zooming.errors import ConfigurationError
-from zooming.kernels import NO_PARENT
-from zooming.validation import Floats, count_own_frames
+from zooming.validation import count_own_frames
 
 if TYPE_CHECKING:
     from zooming.agents.base.agent import Agent
@@ -58,8 +55,8 @@ class Bandwidths(NamedTuple):
     value_bandwidth: float
 
 
-def plain(value: float) -> str:
-    """Return a number with at least four digits, without an exponent.
+def plain(value: float, digits: int = 4) -> str:
+    """Return a number with at least so many digits, without an exponent.
 
     >>> plain(1234567.8), plain(0.51234), plain(2.0), plain(float("nan"))
     ('1,234,568', '0.5123', '2', 'not known yet')
@@ -69,10 +66,23 @@ def plain(value: float) -> str:
     if math.isinf(value):
         return "unlimited" if value > 0 else "minus infinity"
     if value != 0.0 and not PLAIN[0] <= abs(value) < PLAIN[1]:
-        return f"{value:.4g}"
-    places = max(0, 3 - math.floor(math.log10(abs(value)))) if value else 0
+        return f"{value:.{digits}g}"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0
     text = f"{value:,.{places}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def plain_ends(mean: float, low: float, high: float) -> list[str]:
+    """Return a mean and the ends of its interval, rounded to two digits of half its width.
+
+    >>> plain_ends(44523.4, 43987.2, 45059.6), plain_ends(0.00075, -0.00027, 0.00177)
+    (['44,523', '43,987', '45,060'], ['0.0008', '-0.0003', '0.0018'])
+    """
+    half = (high - low) / 2
+    if not (math.isfinite(half) and PLAIN[0] <= half < PLAIN[1]):
+        return [plain(value, 5) for value in (mean, low, high)]
+    places = max(0, 1 - math.floor(math.log10(half)))
+    return [f"{round(value, places) + 0.0:,.{places}f}" for value in (mean, low, high)]
 
 
 def plus_minus(mean: float, error: float) -> str:
@@ -144,29 +154,6 @@ def clipping_text(agent: Agent) -> str:
     The text is empty if none was clipped.
     """
     return f", {agent.n_clipped:,} rewards clipped" if agent.n_clipped else ""
-
-
-def spread_visits(agent: Any, step: int, balls: Any, size: Floats) -> Floats:
-    """Return the visits of each active ball, counting each visit once.
-
-    In the table, every child inherits all visits of its ancestors. Here a visit of an ancestor is
-    divided among its active descendants, in proportion to their volume, `size`.
-    """
-    agent = getattr(agent, "recommended", agent)  # of a portfolio
-    table: Any = getattr(agent, "learned", None)  # of an agent with a table of balls
-    rows = getattr(table, "rows", None)
-    if rows is None or "parent" not in (rows.dtype.names or ()):
-        return np.asarray(balls.n_visits, np.float64)
-    # A last entry stands for NO_PARENT, which is -1: it has no visits and is its own parent.
-    n_visits, parent = np.append(rows["n_visits"], 0.0), np.append(rows["parent"], NO_PARENT)
-    own = n_visits - n_visits[parent]
-    path = [table.boxes(step)[0]]  # rows of the active balls, of their parents, and so on
-    while (path[-1] != NO_PARENT).any():
-        path.append(parent[path[-1]])
-    volume = np.zeros(len(own))
-    for at in path:
-        np.add.at(volume, at, size)
-    return np.asarray(sum(own[at] * size / volume[at] for at in path))
 
 
 def check_let_go(agent: Any) -> None:

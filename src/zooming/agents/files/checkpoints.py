@@ -15,6 +15,7 @@ from zooming.agents.files import container as files
 from zooming.agents.files import registry
 from zooming.agents.files.device import is_block, load_block
 from zooming.agents.files.env import (
+    GONE_MODES,
     StoredEnv,
     compare_env,
     env_recipe,
@@ -177,7 +178,7 @@ def _from_parts(
             )
     elif header["env"]["make"] is not None:
         mode = header["env"]["make"]["kwargs"].get("render_mode")
-        if mode is not None:
+        if mode in GONE_MODES:
             warnings.warn(
                 f"{path}: the agent was saved with render_mode={mode!r}, which is gone; its "
                 "environment was made without a render mode",

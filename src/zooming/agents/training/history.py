@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.agents.base.status import plain
 from zooming.errors import ConfigurationError
 from zooming.methods import UpperMethod
 from zooming.validation import import_frames
@@ -115,7 +116,7 @@ class History:
             return "History(no episodes)"
         tail = self.returns[-200:]
         clipped = f", {self.n_clipped:,} rewards clipped" if self.n_clipped else ""
-        mean = f"mean return of the last {len(tail)}: {tail.mean():.4f}"
+        mean = f"mean return of the last {len(tail)}: {plain(float(tail.mean()), 5)}"
         rule = f", {words}" if (words := self._rule_words()) else ""
         count = f"{self.n_balls[-1]} {self._counted}"
         return f"History({len(self)} episodes, {mean}, {count}{clipped}{rule})"

@@ -11,6 +11,7 @@ import inspect
 import json
 import re
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -23,6 +24,7 @@ from gymnasium.envs.registration import load_env_creator
 from numpy.typing import NDArray
 
 from zooming.agents.base import seeds
+from zooming.agents.base.problem import stated_steps
 from zooming.agents.training.history import History
 from zooming.agents.training.many import learn_many
 from zooming.analysis.evaluate import evaluate
@@ -102,7 +104,14 @@ class Configuration:
                 problem.make()
             for agent in self.agents:
                 with prefix_errors(f"{agent.label} on {problem.name}", agent.kind):
-                    agent.make(problem.make(), 0, self.episodes)
+                    made = agent.make(env := problem.make(), 0, self.episodes)
+                if made.horizon < (stated_steps(env) or 0):
+                    warnings.warn(
+                        f"{agent.label} on {problem.name}: horizon={made.horizon}, but an episode "
+                        f"has {stated_steps(env)} steps: the agent plays the first "
+                        f"{made.horizon}, and an optimum is of all. Leave out horizon=",
+                        stacklevel=2,
+                    )
 
     def as_json(self) -> dict[str, Any]:
         """Return the configuration as JSON values."""

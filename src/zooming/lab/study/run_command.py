@@ -14,6 +14,7 @@ from typing import Annotated, Any, NoReturn
 import tyro
 from gymnasium.envs.registration import load_env_creator, registry
 
+from zooming.agents.base.status import plain, plus_minus
 from zooming.analysis.intervals import Interval
 from zooming.errors import ConfigurationError
 from zooming.lab.rivals.rival import library_of, versions_of
@@ -193,7 +194,7 @@ def show(rows: Sequence[Row], n_seeds: int) -> None:
     for (problem, best), ours in itertools.groupby(
         rows, key=lambda row: (row.problem, row.optimum)
     ):
-        title = problem if best is None else f"{problem}, optimum {best:.4f}"
+        title = problem if best is None else f"{problem}, optimum {plain(best, 5)}"
         table = make_table(title, ("agent",), *NUMBERS)
         for row in ours:
             table.add_row(row.agent, *cells_of(row))
@@ -210,7 +211,7 @@ def show(rows: Sequence[Row], n_seeds: int) -> None:
 def cells_of(row: Row) -> list[str]:
     """Return the numbers of a row of a summary as text, in the order of NUMBERS."""
     milliseconds = "-" if math.isnan(row.seconds) else f"{1e3 * row.seconds:.1f}"
-    advantage = format_interval(row.advantage, "{:+.4f}")
+    advantage = format_interval(row.advantage, sign="+")
     sizes = f"{row.n_balls:,.0f}", f"{row.nbytes:,.0f}"
     return [*_final_and_regret(row), advantage, *sizes, milliseconds]
 
@@ -242,7 +243,7 @@ def _show_tuned(found: Sequence[Tuned], n_seeds: int, values: Sequence[float]) -
             tries.add_row(
                 *(("", "") if i else (tuned.problem, tuned.agent)),
                 _setting(tuned.option, one.value),
-                format_interval(one.interval, "{:.4f}", one.mean_return),
+                format_interval(one.interval, one.mean_return),
                 "best" if one.value == tuned.value else "",
             )
         best.add_row(
@@ -294,16 +295,16 @@ def _warn_of_few_seeds(console: Any, n_seeds: int, option: str) -> None:
         )
 
 
-def format_interval(interval: Interval | None, form: str, mean: float | None = None) -> str:
+def format_interval(interval: Interval | None, mean: float | None = None, sign: str = "") -> str:
     """Return `mean ± half`, or without an interval the mean alone, or `-`."""
     if interval is None:
-        return "-" if mean is None else form.format(mean)
-    half = (interval.high - interval.low) / 2
-    return f"{form.format(interval.mean)} ± {form.replace('+', '').format(half)}"
+        return "-" if mean is None else plain(mean)
+    text = plus_minus(interval.mean, (interval.high - interval.low) / 2)
+    return text if text.startswith("-") else sign + text
 
 
 def _final_and_regret(row: Row) -> tuple[str, str]:
     return (
-        format_interval(row.final_return, "{:.4f}", row.mean_return),
-        format_interval(row.regret, "{:,.1f}", row.mean_regret),
+        format_interval(row.final_return, row.mean_return),
+        format_interval(row.regret, row.mean_regret),
     )
