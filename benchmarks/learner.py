@@ -1,6 +1,7 @@
 """Measure learners in C: memory, code, instructions a step, worst case, and what they earn.
 
     python benchmarks/learner.py
+    python benchmarks/learner.py --parts
 
 Each row is one build and one budget of balls, on problems with one state axis, one action axis and
 five steps. `learner.c` plays them. RAM is the struct. Flash is the code of init, act, learn and
@@ -13,6 +14,7 @@ episodes over 10 seeds. It needs a C compiler, `arm-linux-gnueabi-gcc` and valgr
 
 import re
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -83,9 +85,67 @@ def measure(folder: Path, number: str, max_balls: int) -> list[str]:
     ]  # fmt: skip
 
 
-def code_bytes(folder: Path, flags: list[str]) -> int:
+EMPTY = """    unsigned h;
+    z->random = 1, z->episode = 0, z->n_rows = ZL_ROOTS, z->n_balls = ZL_HORIZON;
+    for (h = 0; h < ZL_HORIZON; ++h) z->value[h] = (zl_value)zl_ceiling[h];
+    for (h = 0; h < ZL_ROOTS; ++h) z->visits[h] = z->last[h] = 0, z->cuts[h][0] = 0;
+    for (h = 0; h < ZL_ROOTS; ++h) z->parent[h / 2] = ZL_ROWS;
+}
+"""
+WITHOUT = {  # what is taken out: (from, to, in its place), all of which the header must have
+    "balls are removed when the table is full": [
+        ("    if (z->n_balls == ZL_MAX_BALLS) {", "    } else z->n_rows",
+         "    if (z->n_balls < ZL_MAX_BALLS) z->n_rows"),
+        ("    z->n_balls += 1;", "    zl_cut(z, row, longest, pair);", "    else return;\n"
+         "    z->n_balls += 1;\n    zl_cut(z, row, longest, pair);"),
+        ("    unsigned n_parts = 1, first = row, pair = z->n_rows, removed, i;", "",
+         "    unsigned n_parts = 1, first = row, pair = z->n_rows, i;"),
+    ],
+    "ages beyond 16 bits": [
+        ("    if (step == 0 && z->episode % 16384 == 0) {", "    n = z->visits[row] <",
+         "    n = z->visits[row] <"),
+    ],
+    "it begins with what the agent knows": [
+        ("    zl_stream s = {NULL, NULL, zl_first, 0};\n", "    zl_pass_all(z, &s);\n}\n", EMPTY),
+    ],
+    "`best`": [],
+    "bad input is an error": [
+        ("    if (step < 0 || step >= ZL_HORIZON) return ZL_BAD_STEP;\n", "", ""),
+        ("    if (step < 0 || step >= ZL_HORIZON) return ZL_BAD_STEP;\n", "", ""),
+        ("        if (x < zl_low[axis] || x > zl_high[axis]) return 0;\n", "", ""),
+        ("    if (!(reward >= ZL_REWARD_LOW", " return ZL_BAD_REWARD;\n", ""),
+    ],
+    "any ends of the axes": [
+        ("        u = ((uint32_t)(x - zl_low[axis]) << 16)", ";", "        u = (uint32_t)x << 1;"),
+        ("        low = (low + high) / 2 * (uint32_t)", ";", "        low = (low + high) / 4;"),
+        ("        *action = zl_low[axis] +", ";", "        *action = (int32_t)low;"),
+    ],
+}  # fmt: skip
+
+
+def parts(folder: Path) -> None:
+    """Print the bytes of each part of the integer build, and of the rest."""
+    agent = zooming.AdaptiveQ(gym.make("zooming/Ambulance-v0"), max_balls=32, seed=0)
+    options = {"learner": True, "name": "zl", "number": "int", "scale": SCALE}
+    text = agent.export(folder / "zl.h", **options).read_text()
+    calls, before = PARTS, code_bytes(folder, [])
+    print(f"| part | bytes |\n|---|---|\n| all | {before:,} |")
+    for part, edits in WITHOUT.items():
+        for start, end, new in edits:
+            i = text.index(start)
+            text = text[:i] + new + text[text.index(end, i + len(start)) + len(end) :]
+        if part == "`best`":
+            calls = "\n".join(line for line in PARTS.splitlines() if "zl_best" not in line)
+        (folder / "zl.h").write_text(text)
+        left = code_bytes(folder, [], calls)
+        print(f"| {part} | {before - left:,} |")
+        before = left
+    print(f"| the rest: act, learn, cut balls | {before:,} |")
+
+
+def code_bytes(folder: Path, flags: list[str], calls: str = PARTS) -> int:
     """Return the bytes of code and constants for a Cortex-M3."""
-    (folder / "parts.c").write_text(PARTS)
+    (folder / "parts.c").write_text(calls)
     chip = ["-mcpu=cortex-m3", "-mthumb", "-mfloat-abi=soft", "-Os", "-ffunction-sections"]
     run(
         "arm-linux-gnueabi-gcc",
@@ -101,6 +161,10 @@ def code_bytes(folder: Path, flags: list[str]) -> int:
 
 
 def main() -> None:
+    if "--parts" in sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as folder:
+            parts(Path(folder))
+        return
     names = ("build", "balls", "RAM", "flash", "flash with blocks", "instructions", "rows to act",
              "rows to learn", "oil", "ambulance")  # fmt: skip
     print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}")

@@ -228,7 +228,7 @@ def test_max_bytes_is_never_exceeded_and_used_up():
     assert 4096 - 2 * 56 < agent.nbytes <= 4096
     assert agent.n_balls == agent.max_balls == 38
     assert zooming.TreeQ(oil(), max_bytes=10_000, max_balls=7, seed=0).max_balls == 7
-    with pytest.raises(zooming.ConfigurationError, match=r"5 first balls take 336 bytes, .* 112"):
+    with pytest.raises(zooming.ConfigurationError, match=r"336 bytes hold 5 first balls, .* 112"):
         zooming.AdaptiveQ(oil(), max_bytes=335)
     assert zooming.AdaptiveQ(oil(), max_bytes=336).max_balls == 5
     for wrong in (0, -1, 1.5, True, "4k"):

@@ -5,7 +5,6 @@ import re
 import shutil
 import struct
 import subprocess
-import warnings
 import zlib
 from pathlib import Path
 
@@ -240,15 +239,10 @@ def test_a_damaged_or_foreign_block_is_an_error_in_c_and_a_sentence_in_python(tm
     learner = Learner(agent, tmp_path)
     block = learner.block()
     path = tmp_path / "device.bin"
-    half = len(block) // 2
     length = struct.unpack_from("<I", block, 4)[0]
 
-    def with_crc(slot):
-        return (
-            slot[: length - 4] + struct.pack("<I", zlib.crc32(slot[: length - 4])) + slot[length:]
-        )
-
-    newer = with_crc(block[:8] + b"\x07\x00" + block[10:])
+    newer = block[:8] + b"\x07\x00" + block[10 : length - 4]
+    newer += struct.pack("<I", zlib.crc32(newer)) + block[length:]
     for bad, sentence in (
         (b"\x00" * len(block), "not a zooming file"),
         (block[:40] + bytes([block[40] ^ 1]) + block[41:], "both slots of the block are damaged"),
@@ -265,7 +259,7 @@ def test_a_damaged_or_foreign_block_is_an_error_in_c_and_a_sentence_in_python(tm
         zooming.load(path)
     with pytest.raises(zooming.CheckpointError, match=r"\[0, 1\] on the device, but \[-6.5, 6.5\]"):
         zooming.load(path, gym.make("zooming/Regulator-v0"))
-    assert half > length - 1
+    assert len(block) // 2 > length - 1
 
 
 def test_bad_input_is_an_error_code_and_nothing_is_learned(tmp_path):
@@ -311,6 +305,7 @@ def test_late_rewards_are_learned_in_the_order_in_which_they_come(tmp_path):
     assert lib.tell(learner.z, first, ctypes.c_double(1.0), learner.to_c([0.5]), 0) == -6
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_rewards_are_clipped_and_states_beyond_bounds_are_taken_as_the_ends(tmp_path):
     class Sensor(gym.Env):
         observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float64)
@@ -319,26 +314,18 @@ def test_rewards_are_clipped_and_states_beyond_bounds_are_taken_as_the_ends(tmp_
         def reset(self, *, seed=None, options=None):
             return np.zeros(1), {}
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        agent = zooming.AdaptiveQ(
-            Sensor(), horizon=2, bounds={"state": (-1.0, 4.0)}, rewards="clip", max_balls=20, seed=0
-        )
+    agent = zooming.AdaptiveQ(
+        Sensor(), horizon=2, bounds={"state": (-1.0, 4.0)}, rewards="clip", max_balls=20, seed=0
+    )
     learner, rng = Learner(agent, tmp_path), np.random.default_rng(0)
     for _ in range(300):
         for h in (0, 1):
-            x, after, reward = (
-                rng.normal(1.5, 3.0, 1),
-                rng.normal(1.5, 3.0, 1),
-                rng.normal(0.5, 1.0),
-            )
+            (x, after), reward = rng.normal(1.5, 3.0, (2, 1)), rng.normal(0.5, 1.0)
             code, action = learner.act(h, x)
             assert code == 0
             played = agent.act(h, x)
             assert np.float64(played[0]) == action[0]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                agent.update(h, x, played, reward, after)
+            agent.update(h, x, played, reward, after)
             assert learner.learn(h, x, action, reward, after) == 0
     assert learner.act(0, [np.inf])[0] == -2
     assert_same_table(agent, came_back(learner, agent, tmp_path))
@@ -414,6 +401,8 @@ def test_the_integer_build_learns_in_a_kilobyte(tmp_path, problem, least):
         ("GraphAmbulance", {"max_balls": 600}, {}, "only intervals of weight 1"),
         ("Oil", {}, {"number": "int"}, "has 1 units; give a scale with 1,024 to 65,535 units"),
         ("Oil", {}, {"number": "half"}, "number='half': choose one of"),
+        ("Oil", {}, {"number": "int", "scale": "x"}, "scale='x': give a finite number"),
+        ("Oil", {}, {"scale": 5.0}, 'scale=5.0: only number="int" has one'),
         ("Oil", {}, {"pending": -1}, "pending=-1"),
     ],
 )

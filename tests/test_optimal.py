@@ -546,3 +546,5 @@ def test_the_zooming_dimension_is_that_of_the_near_optimal_pairs(power, follows,
         assert count == len({*zip(x >> (8 - level), a >> (8 - level), strict=True)})
     assert optimal.zooming_dimension(1.0) == pytest.approx(dimension, abs=0.1)
     assert optimal.zooming_dimension(1e9) == pytest.approx(2.0)  # every pair is near: the space
+    with pytest.raises(zooming.ConfigurationError, match="factor=-1"):
+        optimal.zooming_dimension(-1)

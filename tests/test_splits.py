@@ -1,5 +1,7 @@
 """Split rules: the same run by both drivers, and an audit that says what a partition breaks."""
 
+import functools
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -131,6 +133,10 @@ def test_the_variance_cuts_where_the_rewards_jump_and_the_median_where_samples_a
     assert (int(agent.table.rows[0]["axis"]), float(agent.table.rows[0]["cut"])) == (0, 0.25)
 
 
+def most_boxes(r, aspect, n_axes):
+    return aspect ** (n_axes - 1) * r**-n_axes
+
+
 @BY_DATA
 @pytest.mark.parametrize("action", ["center", "uniform"])
 def test_theorem_a_rule_that_sees_the_data_keeps_the_conditions_and_the_bound(split, action):
@@ -143,8 +149,11 @@ def test_theorem_a_rule_that_sees_the_data_keeps_the_conditions_and_the_bound(sp
         assert 0.25 <= report.c1 <= report.c2 <= np.sqrt(3 * n_axes)
         assert report.aspect < 8
         n_regions = 2 * max(len(agent.partition(step)) for step in range(5)) - 1
-        bound = zooming.theory.nested_regret_bound(5, 2000, n_regions, report.c2)
-        assert (zooming.solve(env).return_ - history.returns).sum() < bound
+        regret = (zooming.solve(env).return_ - history.returns).sum()
+        regions = functools.partial(most_boxes, aspect=report.aspect, n_axes=n_axes)
+        for n in (n_regions, None):
+            constants = {"c1": report.c1, "c2": report.c2, "n_regions": n}
+            assert regret < zooming.theory.nested_regret_bound(5, 2000, regions, **constants)
         cubes = zooming.theory.partition_size_bound(2000, n_axes, n_children=2**n_axes)
         assert max(len(agent.partition(step)) for step in range(5)) < 8**n_axes * cubes
 
@@ -162,6 +171,13 @@ def test_the_audit_of_a_sound_rule_reports_its_constants(split, weights):
     assert 0.25 <= report.c1 <= report.c2 <= 2**0.5 + 1e-9
     assert report.aspect <= (2 if weights is None or split == "longest" else 4)
     assert "aspect ratio up to" in str(report)
+
+
+def test_c1_is_that_of_the_earliest_split_ever_made():
+    agent = zooming.AdaptiveQ(oil(), horizon=1, seed=0)
+    for x, a in ((0.2, 0.2), (0.2, 0.2), (0.2, 0.7), (0.7, 0.2), (0.7, 0.7)):
+        agent.update(0, [x], [a], 0.5, [x])  # all four parts of the root are visited
+    assert zooming.audit(agent).c1 == pytest.approx(0.5)  # one visit, and sides of 1/2
 
 
 def early(agent):

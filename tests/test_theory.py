@@ -127,8 +127,9 @@ def test_theorem_the_doubling_dimension_counts_axes_and_bounds_the_covering():
             left &= apart[int(np.argmax(left))] > 8 * 0.5**i
             n_balls += 1
         assert n_balls <= 2 ** (dimension * i) * (1 + 1e-9)
-    with pytest.raises(ConfigurationError, match="square matrix"):
-        theory.doubling_dimension([1.0, 2.0])
+    for wrong in ([1.0, 2.0], [[0, 1], [2, 0]], [[0, -1], [-1, 0]], [[1, 1], [1, 1]]):
+        with pytest.raises(ConfigurationError, match="square matrix"):
+            theory.doubling_dimension(wrong)
 
 
 # The learning rate
@@ -464,15 +465,21 @@ def test_a_long_horizon_is_summed_in_closed_form():
 
 
 def test_theorem_the_bound_of_a_nested_scheme_at_a_point_worked_out_by_hand():
-    iota = math.log(4 * 2 * 100 / 0.1)
-    bonuses = 96 * 2 * (math.sqrt(8 * iota) + 3.0) * math.sqrt(25 * 100)  # L c2 / 2 = 3
-    by_hand = 3 * 4 + 6 * math.sqrt(2 * 8 * 100 * iota) + bonuses
-    found = theory.nested_regret_bound(2, 100, 25, c2=3.0, delta=0.1, lipschitz=2.0)
-    assert found == pytest.approx(by_hand, rel=1e-12)
-    # c2 up to 2 d_max needs no larger bonus than balls of the paper do.
-    assert theory.nested_regret_bound(2, 100, 25, c2=2.0) == theory.nested_regret_bound(2, 100, 25)
-    with pytest.raises(ConfigurationError, match="n_regions"):
-        theory.nested_regret_bound(2, 100, 0)
+    iota, one = math.log(4 * 2 * 100 / 0.1), lambda r: 1.0
+    bonuses = 96 * 2 * (math.sqrt(8 * iota) + 3.0)  # L c2 / 2 = 3
+    rest = 3 * 4 + 6 * math.sqrt(2 * 8 * 100 * iota)
+    # The least of 100 r0 / (2 c1) + sum of c2 / r is at r0 = 1/4: 100 / 4 / 1 + 3 (1 + 2 + 4).
+    for c1, n_regions, size in ((0.5, None, 46.0), (0.5, 9, 30.0), (0.01, None, 50.0)):
+        found = theory.nested_regret_bound(2, 100, one, c1, 3.0, 0.1, 2.0, n_regions=n_regions)
+        assert found == pytest.approx(rest + bonuses * size, rel=1e-12)
+    # A scheme of balls: the radii between those of balls cost at most a factor 2.
+    covering = lambda r: theory.covering_number(r, (1, 1))  # noqa: E731
+    nested = [theory.nested_regret_bound(2, 10**6, covering, c1) for c1 in (0.5, 0.25, 0.1)]
+    ours = theory.metric_regret_bound(2, 10**6, covering)
+    assert ours <= nested[0] < min(2 * ours, nested[1]) < nested[2]
+    for wrong in ({"c1": 1.2}, {"c1": 0.0}, {"n_regions": 0}):
+        with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+            theory.nested_regret_bound(2, 100, one, **wrong)
 
 
 @pytest.mark.parametrize(("call", "rule"), [

@@ -17,8 +17,8 @@ def test_the_shipped_trace_is_that_of_the_stated_generator():
     assert np.abs(found.size - made.size).max() <= 0.005 + 1e-9
 
 
-def write(path, rows, head="time,object,size"):
-    path.write_text("\n".join([head, *rows]) + "\n")
+def write(path, rows):
+    path.write_text("\n".join(["time,object,size", *rows]) + "\n")
     return path
 
 
@@ -43,10 +43,16 @@ def test_a_bad_line_of_a_trace_is_named(tmp_path, lines, message):
         read_trace(write(tmp_path / "requests.csv", lines))
 
 
-def test_a_trace_without_a_column_is_refused(tmp_path):
-    path = write(tmp_path / "requests.csv", rows(), head="time,key,size")
-    with pytest.raises(zooming.ConfigurationError, match="no column 'object'; a trace has"):
-        read_trace(path)
+@pytest.mark.parametrize(("content", "message"), [
+    (b"time,key,size\n", "no column 'object'; a trace has"),
+    (b"time,object,size\n\xff,1,1\n", "give a CSV file in UTF-8"),
+    (None, "give a CSV file in UTF-8 .*No such file"),
+])  # fmt: skip
+def test_what_is_no_trace_is_refused(tmp_path, content, message):
+    path = tmp_path / "requests.csv"
+    _ = content is None or path.write_bytes(content)
+    with pytest.raises(zooming.ConfigurationError, match=message):
+        gym.make("zooming/Caching-v0", trace=str(path))
 
 
 def test_objects_may_have_any_names(tmp_path):

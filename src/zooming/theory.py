@@ -168,8 +168,14 @@ def doubling_dimension(distances: ArrayLike) -> float:
     3.0
     """
     found = np.asarray(distances, float)
-    if found.ndim != 2 or found.shape[0] != found.shape[1] or not np.isfinite(found).all():
-        raise ConfigurationError("give the distances as a square matrix of finite numbers")
+    is_square = found.ndim == 2 and found.shape[0] == found.shape[1]
+    if not (is_square and np.isfinite(found).all() and (found == found.T).all()) or (
+        found.diagonal().any() or (found < 0).any()
+    ):
+        raise ConfigurationError(
+            "give the distances as a square matrix of finite numbers, none negative, symmetric and "
+            "with 0 on the diagonal"
+        )
     radius, most = float(found.max(initial=0.0)), 1
     while radius > 0 and (found[found > 0] <= radius).any():
         near = found <= radius / 2
@@ -355,27 +361,39 @@ def metric_regret_bound(
 
 
 def nested_regret_bound(
-    horizon: int, episodes: int, n_regions: int, c2: float = 1.0, delta: float = 0.05,
-    lipschitz: float = 1.0, d_max: float = 1.0,
+    horizon: int, episodes: int, regions: Covering, c1: float = 0.5, c2: float = 1.0,
+    delta: float = 0.05, lipschitz: float = 1.0, d_max: float = 1.0,
+    n_regions: int | None = None,
 ) -> float:  # fmt: skip
-    """Return the regret bound of a nested scheme with n <= c2^2 / diam^2. [SBY19 Thm 6.1]
+    """Return the regret bound of a nested scheme with c1 / diam <= sqrt(n) <= c2 / diam.
 
-    A step has made at most N = `n_regions` regions, inner ones included. A region that was played m
-    times adds at most 2 sqrt(m) to the sum of 1 / sqrt(n), so all of them add at most 2 sqrt(N K),
-    which stands for 2 I(K) in `metric_regret_bound`. The number N that a run has made takes the
-    place of c1 and of condition 3, which keep it below a multiple of K^(d/(d+2)). The samples of a
-    region are at most c2 / sqrt(n) away, so the bonus needs the Lipschitz term L max(d_max, c2/2).
-    `zooming.audit` measures c1 and c2.
+    `regions` is the function r -> the most disjoint regions of diameter r or more: for boxes of D
+    sides, at most A^(D-1) r^-D with aspect ratios up to A. A play in a region of diameter below r
+    adds at most r / c1 to the sum of 1 / sqrt(n). The plays of nested regions with diameters from r
+    to 2 r add at most 2 c2 / r for each of the smallest. So in place of 2 I(K) there is
+
+        inf over r0 of K r0 / c1 + 2 sum of regions(r) c2 / r over the radii r >= r0.
+
+    If each step has made at most N = `n_regions` regions, inner ones included, the sum is at most
+    2 sqrt(N K), too. The samples of a region are at most c2 / sqrt(n) away, so the bonus needs the
+    Lipschitz term L max(d_max, c2 / 2). `zooming.audit` measures c1 and c2. [SBY19 Thm 6.1]
 
     Examples
     --------
-    >>> round(nested_regret_bound(5, 2000, n_regions=99) / 1e6, 3)
+    >>> boxes = lambda r: 2 / r**2  # two sides, one at most twice as long as the other
+    >>> round(nested_regret_bound(5, 2000, boxes, 0.35, 1.4) / 1e6, 3)
+    18.633
+    >>> round(nested_regret_bound(5, 2000, boxes, 0.35, 1.4, n_regions=99) / 1e6, 3)
     9.033
     """
-    _check_whole(horizon=horizon, episodes=episodes, n_regions=n_regions)
-    _check_positive(c2=c2)
+    n_made = episodes if n_regions is None else n_regions
+    _check_whole(horizon=horizon, episodes=episodes, n_regions=n_made)
+    _check_positive(c1=c1, c2=c2, d_max=d_max)
+    if c1 > min(c2, d_max):
+        raise ConfigurationError(f"c1={c1!r}: it is at most c2={c2!r} and d_max={d_max!r}")
     bias = max(_bias_of(lipschitz, d_max), lipschitz * c2 / 2)
-    size = math.sqrt(float(n_regions) * float(episodes))
+    size = c2 / d_max * _least_sum(episodes * d_max**2 / (c1 * c2), regions, d_max)
+    size = min(size, math.sqrt(float(n_made) * float(episodes)), episodes / 2)
     return _regret_of_bias(horizon, episodes, delta, bias, size)
 
 

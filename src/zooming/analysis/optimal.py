@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from zooming.envs.state_grid import Grid
 from zooming.errors import ConfigurationError
 from zooming.kernels.solve.backups import GIVEN_ACTIONS
-from zooming.validation import Floats
+from zooming.validation import Floats, check_float
 
 POINTS_LOG2 = 16  # at about 2^16 points the gap is computed
 
@@ -125,7 +126,7 @@ class Optimal:
         [1, 4, 14, 21]
         """
         env = self.grid.env
-        factor = float(self.horizon) if factor is None else factor
+        factor = check_float(self.horizon if factor is None else factor, "factor", 0.0, math.inf)
         n_state = env.state_box.shape[0]
         n_axes = n_state + env.action_box.shape[0]
         finest = max(2, POINTS_LOG2 // n_axes)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming import kernels
 from zooming.agents.files.device import BUILDS, ONE, VERSION, facts_of, layout, packed
 from zooming.bonuses import Scaled
 from zooming.errors import ConfigurationError
@@ -90,7 +91,7 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
     roots = horizon + horizon % 2
     n_rows = roots + 2 * (agent.max_balls - horizon)
     bonus, (low, high) = float(agent.table.core["bonus"][0]), agent.reward_range
-    ceiling = [float(v) for v in _ceilings(agent)]
+    ceiling = [float(kernels.ceiling(agent.table.core, step)) for step in range(horizon)]
     shift, fine = (0, 0) if number != "int" else _shifts(agent, scale, bonus, ceiling)
     units = scale * 2.0**-shift if number == "int" else 1.0
     first, facts = packed(agent, number, n_rows, units), facts_of(agent, units)
@@ -131,10 +132,10 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
         }  # fmt: skip
     else:
         constants |= {"LOWEST": "(-INFINITY)", "TOLERANCE": c_literal(BOUND_TOLERANCE, kind)}
+        constants["SQRT"] = "sqrt" if number == "double" else "sqrtf"
     wide = {"int": "int32_t"}.get(number, kind)
     capped = [min(round(v * units), 32767) for v in ceiling] if number == "int" else ceiling
-    own, tables = {"value": {"int": "int16_t"}.get(number, kind), "wide": wide}, ends
-    tables |= {"ceiling": (wide, np.array(capped))}
+    tables = ends | {"ceiling": (wide, np.array(capped))}
     tables |= {"facts": ("unsigned char", np.frombuffer(facts, np.uint8))}
     tables |= {"first": ("unsigned char", np.frombuffer(first, np.uint8))}
     if any(axis.clips for axis in axes):
@@ -161,7 +162,7 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
         ],
         "constants": _enum(numbers)
         + "\n".join(f"#define ZL_{key} {value}" for key, value in constants.items()),
-        "types": _types(number, kind, own["value"], wide),
+        "types": _types(number, kind, wide),
         "tables": "\n".join(
             _one_line(c_array(kind, f"zl_{key}", table)) for key, (kind, table) in tables.items()
         ),
@@ -203,14 +204,6 @@ def _struct_bytes(
         size = math.ceil(size / width) * width + width * n
     largest = max(width for width, _ in fields)
     return math.ceil(size / largest) * largest
-
-
-def _ceilings(agent: Any) -> list[float]:
-    """Return the largest possible return from each step on, as `kernels.ceiling` computes it."""
-    high = float(agent.reward_range[1])
-    steps = [agent.horizon if agent.cap == "horizon" else agent.horizon - h
-             for h in range(agent.horizon)]  # fmt: skip
-    return [high * n if high > 0.0 else high for n in steps]
 
 
 def _shifts(agent: Any, scale: float, bonus: float, ceiling: list[float]) -> tuple[int, int]:
@@ -262,32 +255,17 @@ def _one_line(array: str) -> str:
     return joined if len(joined) <= 96 else array
 
 
-def _types(number: str, kind: str, value: str, wide: str) -> str:
-    """Return the types of a build, and the comparison of width / age^2 without division by 0."""
-    word, raw = ("uint16_t", "uint16_t") if number == "int" else ("uint32_t", "uint32_t")
-    raw = "uint64_t" if number == "double" else raw
+def _types(number: str, kind: str, wide: str) -> str:
+    """Return the types of a build."""
+    is_int = number == "int"
+    value = "int16_t" if is_int else kind
+    small, large = ("uint16_t", "uint32_t") if is_int else ("uint32_t", "uint64_t")
     own = {
-        "number": kind, "value": value, "wide": wide, "word": word, "raw": raw,
-        "unit": "uint16_t" if number == "int" else kind,
-        "score": "uint64_t" if number == "int" else kind,
-        "random": "uint32_t" if number == "int" else "uint64_t",
+        "number": kind, "value": value, "wide": wide, "word": small, "random": large,
+        "field": large, "raw": "uint64_t" if number == "double" else small,
+        "unit": small if is_int else kind, "score": "uint64_t" if is_int else kind,
     }  # fmt: skip
-    lines = [
-        f"typedef {kind} {', '.join(f'zl_{name}' for name in own if own[name] == kind)};"
+    return "".join(
+        f"typedef {kind} {', '.join(f'zl_{name}' for name in own if own[name] == kind)};\n"
         for kind in dict.fromkeys(own.values())
-    ]
-    lines += [
-        "typedef union { zl_value value; zl_raw bits; } zl_bits;",
-        "#define zl_is_less(width, age, other_width, other_square) \\",
-    ]
-    if number == "int":
-        lines += [
-            "    ((zl_score)(width) * (other_square) < (other_width) * ((zl_score)(age) * (age)))"
-        ]
-    else:
-        lines += [
-            "    ((other_square) == 0 || (zl_score)(width) / ((zl_score)(age) * (zl_score)(age)) "
-            "< (other_width) / (other_square))",
-            f"#define zl_sqrt {'sqrt' if number == 'double' else 'sqrtf'}",
-        ]
-    return "\n".join(lines) + "\n"
+    )

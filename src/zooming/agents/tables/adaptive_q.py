@@ -219,8 +219,8 @@ def set_budget(agent: QLearner, core: NDArray[Any], max_bytes: int | None) -> No
         if n_balls < n_first:
             least = (2 * n_first - n_roots + n_roots % 2) * row
             raise ConfigurationError(
-                f"max_bytes={agent.max_bytes:,} is too small: {count_noun(n_first, 'first ball')} "
-                f"take {least:,} bytes, and each further one {2 * row}"
+                f"max_bytes={agent.max_bytes:,} is too small: {least:,} bytes hold "
+                f"{count_noun(n_first, 'first ball')}, and each further one takes {2 * row}"
             )
         agent.max_balls = min(n_balls, agent.max_balls or MOST_BALLS)
     core["max_balls"] = agent.max_balls

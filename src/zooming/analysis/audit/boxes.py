@@ -18,8 +18,8 @@ from zooming.agents.tables.adaptive_q import AdaptiveQ
 from zooming.agents.tables.q_learner import QLearner
 from zooming.analysis.audit.report import TOLERANCE, Audit, Law, Sample, check_optimism
 from zooming.analysis.optimal import Optimal
-from zooming.kernels import LENGTH_TOLERANCE, WEIGHT
-from zooming.partitions.faults import lengths
+from zooming.kernels import ACTIVE, LENGTH_TOLERANCE, WEIGHT
+from zooming.partitions.faults import lengths, levels
 from zooming.partitions.view import Partition
 from zooming.validation import Floats, count_own_frames
 
@@ -32,7 +32,7 @@ def audit_boxes(
 ) -> Audit:
     """Return the audit of an agent whose balls are boxes. See `zooming.audit`."""
     partitions = [_to_unit_cube(agent, agent.partition(step)) for step in range(agent.horizon)]
-    sizes, aspect = _sizes(agent, partitions)
+    sizes, aspect = _sizes(agent)
     laws = [_covering(partitions, generator, n_points)]
     if agent.table.core["cubes"][0]:
         laws += [_separation(partitions), _visits(partitions)]
@@ -113,16 +113,22 @@ def _to_unit_cube(agent: QLearner, balls: Partition) -> Partition:
     return replace(balls, low=low, high=high)
 
 
-def _sizes(agent: QLearner, partitions: list[Partition]) -> tuple[Floats, float]:
-    """Return sqrt(n) diam of the visited balls of positive diameter, and the largest aspect."""
-    products, aspect = [], 1.0
-    for p in partitions:
-        sides = lengths(agent.axes.table, p.low, p.high)
-        diameter = sides.max(axis=1)
-        products.append((np.sqrt(p.n_visits) * diameter)[(p.n_visits > 0) & (diameter > 0)])
+def _sizes(agent: QLearner) -> tuple[Floats, float]:
+    """Return sqrt(n) diam of the visited balls of positive diameter, and the largest aspect.
+
+    The least sqrt(n) diam with which a split has ever made a part is among them, for c1.
+    """
+    rows, products, first, aspect = agent.table.rows, [], [], 1.0
+    for row, low, high in levels(rows, np.arange(agent.n_roots), len(agent.axes)):
+        sides = lengths(agent.axes.table, low, high)
+        diameter, active = sides.max(axis=1), rows["child"][row] == ACTIVE
+        products.append((np.sqrt(rows["n_visits"][row]) * diameter)[active])
+        parent = rows["parent"][row]
+        first.append(np.sqrt(np.where(parent < 0, 0, rows["n_visits"][parent])) * diameter)
         shortest = np.where(sides > 0, sides, np.inf).min(axis=1)
-        aspect = max(aspect, float((diameter / shortest).max()))
-    return np.concatenate(products), aspect
+        aspect = max(aspect, float((diameter / shortest)[active].max(initial=1.0)))
+    found, made = np.concatenate(products), np.concatenate(first)
+    return np.concatenate([found[found > 0], np.sort(made[made > 0])[:1]]), aspect
 
 
 def _conditions(agent: AdaptiveQ, sizes: Floats, aspect: float) -> Law:

@@ -20,7 +20,7 @@ from zooming.errors import ConfigurationError
 from zooming.export.forms import PolicyForm
 from zooming.export.grid import NEAREST, ActionGrid
 from zooming.export.tree import DecisionTree
-from zooming.validation import Floats, short_repr
+from zooming.validation import Floats, check_float, short_repr
 
 LONGEST_NAME = 40  # C99 tells names of 63 characters apart, and ours get endings
 # C type of states and thresholds; "int" means states in whole units of 1 / scale.
@@ -152,8 +152,9 @@ def c_name(name: str, number: str, scale: float) -> str:
             f"name={short_repr(name)}: give at most {LONGEST_NAME} letters, digits and "
             "underscores; a C name begins with a letter"
         )
-    if not 0.0 < scale < np.inf:
-        raise ConfigurationError(f"scale={scale!r}: give a positive number")
+    if not (check_float(scale, "scale", 0.0, np.inf) > 0.0 and (number == "int" or scale == 1.0)):
+        rule = 'only number="int" has one' if scale else "give a positive number"
+        raise ConfigurationError(f"scale={scale!r}: {rule}")
     return prefix
 
 

@@ -43,6 +43,7 @@ typedef struct {
     uint16_t n_rows, n_balls;       /* rows in use, and balls of all steps together */
     uint8_t cuts[ZL_ROWS][ZL_KEPT]; /* of a ball: cuts along each axis; else a mark and the axis */
 } zl_learner;
+typedef union { zl_value value; zl_raw bits; } zl_bits;
 typedef char zl_has_the_stated_size[sizeof(zl_learner) <= ZL_BYTES ? 1 : -1];
 @if int
 /* Cuts are packed in halves of bytes, the low half first. */
@@ -212,18 +213,19 @@ static inline void zl_cut(zl_learner *z, unsigned row, int axis, unsigned pair) 
     z->visits[row] = (zl_word)((low + high) / 2);
     z->last[row] = (zl_word)pair;
 }
-/* Return the first ball below `row` that touches the upper or lower end of its axis. */
-static inline unsigned zl_descend(const zl_learner *z, unsigned row, int axis, unsigned upper) {
-    for (; zl_is_inner(z, row); row = z->last[row] + (zl_axis(z, row) == axis ? upper : 0u)) ZL_TICK;
-    return row;
-}
-/* Return the next one after `row` below `top`, or ZL_ROWS. */
-static inline unsigned zl_next(const zl_learner *z, unsigned row, unsigned top, int axis, unsigned upper) {
-    for (; row != top; row = z->parent[row / 2]) {
-        ZL_TICK;
-        if (!(row & 1u) && zl_axis(z, z->parent[row / 2]) != axis) return zl_descend(z, row + 1, axis, upper);
+/* Return the ball after `row` below `top` that touches the upper or lower end of its axis: the first
+ * one after ZL_ROWS, and ZL_ROWS after the last one. */
+static inline unsigned zl_touching(const zl_learner *z, unsigned row, unsigned top, int axis, unsigned upper) {
+    if (row == ZL_ROWS) row = top;
+    else {
+        while (row != top && (row & 1u || zl_axis(z, z->parent[row / 2]) == axis)) {
+            ZL_TICK;
+            row = z->parent[row / 2];
+        }
+        if (row++ == top) return ZL_ROWS;
     }
-    return ZL_ROWS;
+    for (; zl_is_inner(z, row); row = z->last[row] + (zl_axis(z, row) == axis ? upper : 0)) ZL_TICK;
+    return row;
 }
 static inline uint32_t zl_age(const zl_learner *z, unsigned row) {
     return (zl_word)(z->episode - z->last[row]) + (uint32_t)1;
@@ -233,7 +235,7 @@ static inline uint32_t zl_age(const zl_learner *z, unsigned row) {
  * actions of other balls, the youngest of them counts. */
 static inline unsigned zl_least(const zl_learner *z, unsigned kept) {
     unsigned row, ball, found = ZL_ROWS;
-    zl_score least_width = 1, least_square = 0; /* 1 / 0: any ball is less */
+    zl_score width, square, least_width = 1, least_square = 0; /* 1 / 0: any ball is less */
     for (row = 0; row < z->n_rows; ++row) {
         const unsigned up = z->parent[row / 2], other = row ^ 1u, upper = row & 1u;
         uint32_t low, high, age = zl_age(z, row);
@@ -242,15 +244,16 @@ static inline unsigned zl_least(const zl_learner *z, unsigned kept) {
         if (up == ZL_ROWS || row == kept || zl_is_inner(z, row)) continue;
         axis = zl_axis(z, up);
         zl_box(z, up, axis, &low, &high);
-        if (axis >= ZL_N_STATE && zl_is_less(high - low, age, least_width, least_square)) {
-            ball = zl_descend(z, other, axis, upper);
-            for (; ball != ZL_ROWS; ball = zl_next(z, ball, other, axis, upper))
-                age = zl_age(z, ball) < age ? zl_age(z, ball) : age;
-        }
-        if (zl_is_less(high - low, age, least_width, least_square)) {
-            least_width = (zl_score)(high - low), least_square = (zl_score)age * (zl_score)age;
-            found = row;
-        }
+        ball = ZL_ROWS;
+        while (axis >= ZL_N_STATE && (ball = zl_touching(z, ball, other, axis, upper)) != ZL_ROWS)
+            age = zl_age(z, ball) < age ? zl_age(z, ball) : age;
+        width = (zl_score)(high - low), square = (zl_score)age * (zl_score)age;
+@if int
+        if (width * least_square < least_width * square) /* without a division */
+@else
+        if (least_square == 0 || width / square < least_width / least_square)
+@end
+            least_width = width, least_square = square, found = row;
     }
     return found;
 }
@@ -265,8 +268,7 @@ static inline unsigned zl_remove(zl_learner *z, unsigned row, unsigned kept) {
     if (zl_is_inner(z, other)) z->parent[z->last[other] / 2] = (uint16_t)up;
     z->n_balls -= 1;
     zl_climb(z, up);
-    if (axis >= ZL_N_STATE) ball = zl_descend(z, up, axis, upper);
-    for (; ball != ZL_ROWS; ball = zl_next(z, ball, up, axis, upper)) {
+    while (axis >= ZL_N_STATE && (ball = zl_touching(z, ball, up, axis, upper)) != ZL_ROWS) {
         z->value[ball] = z->value[ball] < value ? value : z->value[ball];
         zl_climb(z, ball);
     }
@@ -363,7 +365,7 @@ static inline int zl_learn(zl_learner *z, int step, const zl_number *state, cons
 @else
     { /* Q = (1 - rate) Q + rate (r + V + c / sqrt(n)) */
         const zl_value rate = (zl_value)(ZL_HORIZON + 1) / (zl_value)((uint64_t)ZL_HORIZON + n);
-        const zl_value target = reward + next_value + ZL_BONUS / zl_sqrt((zl_value)n);
+        const zl_value target = reward + next_value + ZL_BONUS / ZL_SQRT((zl_value)n);
         volatile zl_value kept = (1 - rate) * z->value[row], added = rate * target;
         z->value[row] = kept + added;
     }
@@ -409,15 +411,15 @@ typedef struct {
     uint32_t crc;
 } zl_stream;
 /* Write the n low bytes of a number, or read them. */
-static inline uint64_t zl_pass(zl_stream *s, int n, uint64_t number) {
-    uint64_t found = 0;
+static inline zl_field zl_pass(zl_stream *s, int n, zl_field number) {
+    zl_field found = 0;
     int i, k;
     for (i = 0; i < n; ++i) {
         unsigned char byte = (unsigned char)(number >> 8 * i & 255u);
         if (s->to) ZL_PUT(s->to + i, byte);
         else byte = s->here ? s->here[i] : ZL_GET(s->from + i);
         for (k = 0, s->crc ^= byte; k < 8; ++k) s->crc = s->crc >> 1 ^ (s->crc & 1u ? 0xEDB88320u : 0u);
-        found |= (uint64_t)byte << 8 * i;
+        found |= (zl_field)byte << 8 * i;
     }
     if (s->to) s->to += n;
     else if (s->here) s->here += n;

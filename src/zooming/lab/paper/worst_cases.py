@@ -82,24 +82,9 @@ def learn_against(
 ) -> Floats:
     """Let an adversary choose the start of each episode, and return the regret of each episode.
 
-    Parameters
-    ----------
-    agent : QLearner
-        The agent. Its environment must have a fixed start.
-    optimal : Optimal
-        The optimum of the environment.
-    episodes : int
-        Number of episodes to learn.
-    states : array [n, n_state]
-        The starts to choose from.
-    by : {"gap", "visits"}
-        Choose the state with the largest V - V* of the agent's estimate, or the one that was
-        chosen the least. Of equals the first.
-
-    Returns
-    -------
-    array [episodes]
-        V*(start) minus the return of each episode.
+    The environment of the agent must have a fixed start. The starts to choose from are `states`
+    [n, n_state]. With `by="gap"` it is the one with the largest V - V* of the agent's estimate;
+    with "visits" the one that was chosen the least. Of equals it is the first.
     """
     check_choice("by", by, ("gap", "visits"))
     env = agent.env.unwrapped

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import io
 import math
 import os
 from dataclasses import dataclass
@@ -77,23 +78,8 @@ class Trace:
 def read_trace(path: str | os.PathLike[str]) -> Trace:
     """Read a trace from a CSV file with the columns time, object and size.
 
-    Other columns are ignored. Objects may have any names; numbers keep their order.
-
-    Parameters
-    ----------
-    path : str or PathLike
-        The file.
-
-    Returns
-    -------
-    Trace
-        Its requests.
-
-    Raises
-    ------
-    ConfigurationError
-        If a column is missing, a number is not finite, a size is not positive, time runs
-        backwards, or there are too few requests. The message names the line.
+    Other columns are ignored. Objects may have any names; numbers keep their order. A wrong line, a
+    missing column or too few requests raise a ConfigurationError that names the line.
 
     Examples
     --------
@@ -102,20 +88,23 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
     >>> len(trace.object), trace.runs(3).tolist()
     (2048, [0.0, 0.0, 0.484375])
     """
-    with Path(path).open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
-        if missing:
-            raise ConfigurationError(f"{path}: no column {missing[0]!r}; a trace has {COLUMNS}")
-        numbers: dict[str, float] = {}
-        rows: list[tuple[float, float, float]] = []
-        for row in reader:
-            where = f"{path}, line {reader.line_num}"
-            time, size = (_finite(row[name], f"{where}: {name}") for name in ("time", "size"))
-            if size <= 0.0 or (rows and time < rows[-1][0]):
-                rule = "a size is positive" if size <= 0.0 else "times do not decrease"
-                raise ConfigurationError(f"{where}: {rule}, got time {time:g}, size {size:g}")
-            rows.append((time, _number_of(row["object"], numbers), size))
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: give a CSV file in UTF-8 ({error})") from error
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+    if missing:
+        raise ConfigurationError(f"{path}: no column {missing[0]!r}; a trace has {COLUMNS}")
+    numbers: dict[str, float] = {}
+    rows: list[tuple[float, float, float]] = []
+    for row in reader:
+        where = f"{path}, line {reader.line_num}"
+        time, size = (_finite(row[name], f"{where}: {name}") for name in ("time", "size"))
+        if size <= 0.0 or (rows and time < rows[-1][0]):
+            rule = "a size is positive" if size <= 0.0 else "times do not decrease"
+            raise ConfigurationError(f"{where}: {rule}, got time {time:g}, size {size:g}")
+        rows.append((time, _number_of(row["object"] or "", numbers), size))
     if len(rows) < LEAST or rows[-1][0] <= rows[0][0]:
         raise ConfigurationError(
             f"{path}: {len(rows)} requests; a trace has at least {LEAST}, at different times"
