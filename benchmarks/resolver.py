@@ -1,11 +1,14 @@
 """What `Resolver` reaches where the noise depends on neither state nor action.
 
     python benchmarks/resolver.py [--seeds 20] [--auto 2] [--episodes 2000] [--only Bidding,Oil]
+    python benchmarks/resolver.py --hidden --only Newsvendor,Bidding
     python benchmarks/resolver.py --coverage 40
 
 One line per problem: the policy after 10, 200 and all episodes, in percent of the way from random
 actions to the optimum (mean over seeds), and the regret in units of that way (mean and worst
 seed). Beside it are the regret of `Auto`, and what the problem's rule would have lost.
+
+With `--hidden`, demand beyond the stock and prices above the bid are not told.
 
 With `--coverage`, one line per problem instead: of so many sets of 60 recorded episodes, how many
 have a plan whose true value is in the 95 % interval of `zooming.plan`.
@@ -115,12 +118,30 @@ def _draw(env: Any, n: int, seed: int = 12345) -> tuple[Any, Any]:
     return np.array(noise), np.array(starts)
 
 
+class Hidden(gym.Wrapper[Any, Any, Any, Any]):
+    """A problem that tells its noise up to a limit: the stock after the order, or the bid."""
+
+    def reset(self, **options: Any) -> Any:
+        self.state, info = self.env.reset(**options)
+        return self.state, info
+
+    def step(self, action: Any) -> Any:
+        limit = float(action[0])
+        if "Newsvendor" in str(self.env):
+            limit = min(limit + float(self.state[0]), float(self.action_space.high[0]))
+        self.state, *rest, info = self.env.step(action)
+        noise, info = float(info["outcome"][0]), dict(info, censored=info["outcome"][0] > limit)
+        return self.state, *rest, dict(info, outcome=min(noise, np.nextafter(limit, np.inf)))
+
+
 judge = cache(Judge)
 
 
-def reach(name: str, seed: int, episodes: int, **options: Any) -> tuple[list[float], float]:
+def reach(name: str, seed: int, episodes: int, hidden: bool) -> tuple[list[float], float]:
     """Return the loss after 10, 200 and all episodes, and the regret, in units of V* - random."""
-    found, agent = judge(name), zooming.Resolver(judge(name).env, seed=seed, **options)
+    found = judge(name)
+    env = Hidden(found.env) if hidden else found.env
+    agent = zooming.Resolver(env, model=found.env, seed=seed)
     losses, regret = {}, 0.0
     marks = [n for n in (10, 200, episodes) if n <= episodes]
     while agent.n_episodes < episodes:
@@ -160,6 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--auto", type=int, default=2, help="seeds of Auto")
     parser.add_argument("--episodes", type=int, default=2000)
     parser.add_argument("--only", default=",".join(PROBLEMS))
+    parser.add_argument("--hidden", action="store_true")
     parser.add_argument("--coverage", type=int, default=0, help="sets of records")
     given = parser.parse_args(arguments)
     if given.coverage:
@@ -171,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("|---|---|---|---|---|---|---|")
     for name in given.only.split(","):
         found = judge(name)
-        runs = [reach(name, seed, n) for seed in range(given.seeds)]
+        runs = [reach(name, seed, n, given.hidden) for seed in range(given.seeds)]
         shares = 100 * (1 - np.mean([losses for losses, _ in runs], axis=0))
         regrets = [regret for _, regret in runs]
         autos = [
