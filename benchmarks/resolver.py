@@ -11,7 +11,8 @@ seed). Beside it are the regret of `Auto`, and what the problem's rule would hav
 With `--hidden`, demand beyond the stock and prices above the bid are not told.
 
 With `--coverage`, one line per problem instead: of so many sets of 60 recorded episodes, how many
-have a plan whose true value is in the 95 % interval of `zooming.plan`.
+have a plan whose true value is in the 95 % interval of `zooming.plan`, and how many a true gain
+over the optimum, and over the rule, in that of `compare`.
 
 Returns are noisy, so the loss of a plan is not taken from them. Let Q* be solved on a fine grid
 with the true law, and a* its action. With the states that the plan reaches on drawn noise,
@@ -161,17 +162,26 @@ def reach(name: str, seed: int, episodes: int, hidden: bool) -> tuple[list[float
     return [losses[n] for n in marks], regret
 
 
-def covered(name: str, n: int) -> int:
-    """Return on how many of n sets of records the interval of a plan covers its true value."""
-    found, count = judge(name), 0
-    rng = np.random.default_rng(1)
+def covered(name: str, n: int) -> list[int]:
+    """Return on how many of n sets of records the intervals of value and gains cover the truth."""
+    found, counts = judge(name), [0, 0, 0]
+    inner, rng = found.inner, np.random.default_rng(1)
+    middle = inner.actions(np.array([(inner.action_box.low + inner.action_box.high) / 2]))[0]
+    rule = getattr(inner, "rule", None)
+    plain = partial(_ask, rule) if rule else lambda step, x: np.tile(middle, (len(x), 1))
+    optimum = zooming.solve(found.env, None if inner.has_whole_states else PROBLEMS[name][1])
+    rules: list[tuple[Any, float]] = [(optimum.action, 0.0)]
+    rules.append((rule or (lambda step, x: middle), found.loss(plain)))
     for _ in range(n):
         noise, _ = _draw(found.env, 60, int(rng.integers(2**31)))
-        plan = zooming.plan(with_records(found.inner, zooming.Records(noise)), folds=5)
+        plan = zooming.plan(with_records(inner, zooming.Records(noise)), folds=5)
         policy = plan.agent.plan
         lost = found.loss(lambda step, x, policy=policy: policy.actions(np.full(len(x), step), x))
-        count += plan.value.low <= found.optimum - lost * found.unit <= plan.value.high
-    return count
+        counts[0] += plan.value.low <= found.optimum - lost * found.unit <= plan.value.high
+        for k, (one, its) in enumerate(rules):
+            gain, slack = plan.compare(one).difference, 1e-9
+            counts[k + 1] += gain.low - slack <= (its - lost) * found.unit <= gain.high + slack
+    return counts
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -186,7 +196,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if given.coverage:
         for name in COVERED:
-            print(f"{name}: {covered(name, given.coverage)} of {given.coverage}", flush=True)
+            counts = covered(name, given.coverage)
+            print(f"{name}: value, gains {counts} of {given.coverage}", flush=True)
         return
     n = given.episodes
     print(f"| problem | % at 10 | 200 | {n:,} | regret (worst) | `Auto` | rule |")

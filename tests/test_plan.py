@@ -173,6 +173,30 @@ def test_the_interval_of_the_value_covers_the_truth():
     assert covered >= 53
 
 
+def sell(state, action, step, params, outcome, next_state):
+    next_state[0] = 0.0
+    return 3.0 * min(action[0], outcome[0]) - action[0]
+
+
+@pytest.mark.slow
+def test_the_interval_of_a_comparison_covers_the_truth():
+    """Of 100 sets of records, 95 are expected; fewer than 89 has a probability of 0.01."""
+    demand = np.minimum(np.random.default_rng(0).gamma(2.0, 3.0, 20_000), 20.0)
+    best, covered = float(np.quantile(demand, 2 / 3)), 0
+
+    def earned(order):
+        return float((3.0 * np.minimum(order, demand)).mean() - order)
+
+    for seed in range(100):
+        records = zooming.Records(np.random.default_rng(seed).choice(demand, (40, 1)))
+        one = zooming.compiled_env(sell, STOCK, STOCK, 1, start=[0.0], outcomes=records)
+        plan = zooming.plan(one, folds=5, resolution=4)
+        found = plan.compare(lambda step, stock: [best]).difference
+        gained = earned(float(plan.predict([0.0])[0][0])) - earned(best)
+        covered += found.low <= gained <= found.high
+    assert covered >= 89
+
+
 def test_a_plan_needs_records():
     with pytest.raises(zooming.ConfigurationError, match="has no records of its noise"):
         zooming.plan(shop(([1.0], [1.0])))

@@ -9,8 +9,10 @@ without the episodes of fold f, and R(p, e) the return of p on the recorded nois
     bound            mean of max_p R(p, e), each episode known in advance: nobody earns more.
 
 The plans of the folds share episodes, so the t interval is too short. With F folds, each plan is
-made of (F - 1) / F of the episodes, and the interval is widened as if there were so many only.
-Episodes are played whole, so the first two are honest for noise that is dependent in time, too.
+made of (F - 1) / F of the episodes, and the interval is widened as if there were so many only. In
+a comparison on the same episodes their noise cancels, and the plans themselves differ between
+records as much. So there the variance of the mean is s^2 / n (1 + F / (F - 1)), as Nadeau and
+Bengio (2003) correct it for folds. Episodes are played whole, so the first two are honest for noise that is dependent in time, too.
 """
 
 from __future__ import annotations
@@ -159,15 +161,14 @@ class Plan:
             self.returns[left_out] = self._play(choose, left_out)
             advance(1)
         own = self._play(self._choice_of(self.agent))
-        interval = mean_interval(self.returns)
-        half = math.sqrt(folds / (folds - 1)) * (interval.high - interval.mean)
+        interval = _widened(mean_interval(self.returns), math.sqrt(folds / (folds - 1)))
         bound = self._bound()
         advance(1)
         self.value = PlanValue(
             interval.mean,
-            interval.mean - half,
-            interval.mean + half,
-            0.95,
+            interval.low,
+            interval.high,
+            interval.level,
             float(own.mean()),
             bound,
             agent,
@@ -193,6 +194,7 @@ class Plan:
         Comparison
             Difference with its interval, both means, and the episodes on which the plan lost most.
         """
+        wider = 1.0
         if records is not None:
             traces = records.traces(self.horizon)
             starts = _starts(self.env, len(traces))
@@ -201,12 +203,14 @@ class Plan:
             )
         else:
             is_paired = isinstance(rule, Plan) and np.array_equal(rule._traces, self._traces)
-            ours = self.returns
+            ours, folds = self.returns, int(self._folds.max()) + 1
+            wider = math.sqrt(1.0 + folds / (folds - 1))
             theirs = rule.returns if is_paired else self._play(self._choice_of(rule))
         away = ours - theirs
         order = np.argsort(away, kind="stable")
         worst = [(int(k), float(away[k])) for k in order[:5] if away[k] < 0]
-        return Comparison(mean_interval(away), float(ours.mean()), float(theirs.mean()), worst)
+        difference = _widened(mean_interval(away), wider)
+        return Comparison(difference, float(ours.mean()), float(theirs.mean()), worst)
 
     def needs(self, gain: float) -> int:
         """Return about how many more episodes of records shrink the loss by noise to `gain`.
@@ -491,6 +495,12 @@ def _starts(env: CompiledEnv, n: int) -> list[Floats]:
         return [np.tile(state, (n, 1)) for state in states]
     drawn = np.random.default_rng(0).choice(len(states), n, p=weights / weights.sum())
     return [states[drawn]]
+
+
+def _widened(interval: Interval, factor: float) -> Interval:
+    """Return an interval that is `factor` times as wide."""
+    half = factor * (interval.high - interval.mean)
+    return Interval(interval.mean, interval.mean - half, interval.mean + half, interval.level)
 
 
 def _changed(name: str, factor: float) -> str:
