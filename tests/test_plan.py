@@ -297,8 +297,8 @@ def test_the_command_writes_one_page(tmp_path, capsys):
     (tmp_path / "demand.csv").write_text(table)
     cli.main(
         ["plan", "zooming/Newsvendor-v0", "--records", str(tmp_path / "demand.csv"), "--noise",
-         "<b>demand</b>", "--episode", "week", "--step", "day", "--folds", "4", "--out",
-         str(tmp_path / "plan")]
+         "<b>demand</b>", "--episode", "week", "--step", "day", "--folds", "4", "--names",
+         "stock", "order", "--out", str(tmp_path / "plan")]
     )  # fmt: skip
     said = capsys.readouterr().out
     assert "value out of sample" in said
@@ -307,6 +307,9 @@ def test_the_command_writes_one_page(tmp_path, capsys):
     assert "<b>demand" not in page
     assert "&lt;b&gt;demand" in page
     assert "value out of sample" in page
+    rules = page.split("<h2>Rules</h2>")[1]
+    assert "7 steps" in rules
+    assert rules.split("\n")[1].split()[:3] == ["step", "stock", "order"]
     assert page.count("data:image/png;base64,") == 2
     facts = json.loads((tmp_path / "plan" / "plan.json").read_text())
     assert facts["low"] < facts["value"] < facts["high"] < facts["bound"]
@@ -319,3 +322,4 @@ def test_the_command_writes_one_page(tmp_path, capsys):
              "demnad"]
         )  # fmt: skip
     assert error.value.code == 2
+    assert "'demnad' for --noise; its columns" in capsys.readouterr().err

@@ -182,7 +182,9 @@ def test_rates_are_those_of_newtons_method_with_a_full_matrix():
         fade = np.exp(min(0.0, best - evidence))
         share = np.exp(min(0.0, evidence - best))
         law, total, best = (
-            law * fade + share * np.exp(g), total * fade + share, max(best, evidence)
+            law * fade + share * np.exp(g),
+            total * fade + share,
+            max(best, evidence),
         )
     found = np.empty(6)
     fit_smooth()(counts, exposures, found)

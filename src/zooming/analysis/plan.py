@@ -12,7 +12,8 @@ The plans of the folds share episodes, so the t interval is too short. With F fo
 made of (F - 1) / F of the episodes, and the interval is widened as if there were so many only. In
 a comparison on the same episodes their noise cancels, and the plans themselves differ between
 records as much. So there the variance of the mean is s^2 / n (1 + F / (F - 1)), as Nadeau and
-Bengio (2003) correct it for folds. Episodes are played whole, so the first two are honest for noise that is dependent in time, too.
+Bengio (2003) correct it for folds. Episodes are played whole, so the first two are honest for noise
+that is dependent in time, too.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from numpy.typing import NDArray
 
 from zooming.agents.auto.auto import Auto
 from zooming.agents.base.agent import Policy
+from zooming.agents.base.status import plain
 from zooming.agents.resolver import Resolver, largest_change, planning_laws, solve_plan
 from zooming.analysis.evaluate import as_policy
 from zooming.analysis.intervals import Interval, mean_interval
@@ -100,12 +102,12 @@ class Comparison:
 
     def __str__(self) -> str:
         one = self.difference
-        worst = ", ".join(f"{k} ({x:.4g})" for k, x in self.worst[:3]) or "none"
+        worst = ", ".join(f"{k} ({plain(x)})" for k, x in self.worst[:3]) or "none"
         better = "the plan is better" if one.low > 0 else "no difference is certain"
         verdict = "the rule is better" if one.high < 0 else better
         return (
-            f"plan {self.plan:.4g}, rule {self.rule:.4g}: difference {one.mean:.4g} (95 % interval "
-            f"{one.low:.4g} to {one.high:.4g}), {verdict}. Worst episodes of the plan: {worst}"
+            f"plan {plain(self.plan)}, rule {plain(self.rule)}: difference {in_words(one)}, "
+            f"{verdict}. Worst episodes of the plan: {worst}"
         )
 
 
@@ -124,7 +126,7 @@ class Change:
 
     def __str__(self) -> str:
         note = f"; {self.note}" if self.note else ""
-        return f"{self.what}: {self.value:.4g}, replanned {self.replanned:.4g}{note}"
+        return f"{self.what}: {plain(self.value)}, replanned {plain(self.replanned)}{note}"
 
 
 class Plan:
@@ -377,8 +379,8 @@ class Plan:
         lines = [
             f"plan for {self.env_name}: {count_noun(len(self._traces), 'complete episode')} of "
             f"{self.horizon} steps, {self._law()}",
-            f"value out of sample: {v.mean:.4g} (95 % interval {v.low:.4g} to {v.high:.4g})",
-            f"in sample: {v.in_sample:.4g}; with perfect information: {v.bound:.4g}",
+            f"value out of sample: {in_words(v)}",
+            f"in sample: {plain(v.in_sample)}; with perfect information: {plain(v.bound)}",
             *(f"warning: {one}" for one in self.warnings),
         ]
         return "\n".join(lines)
@@ -390,11 +392,16 @@ class Plan:
 
     def __repr__(self) -> str:
         v = self.value
-        return f"Plan({self.env_name}, value {v.mean:.4g} ({v.low:.4g} to {v.high:.4g}))"
+        return f"Plan({self.env_name}, value {in_words(v)})"
 
 
 def plan(
-    env: Any, *, folds: int = 10, resolution: int | None = None, progress_bar: bool = False
+    env: Any,
+    *,
+    folds: int = 10,
+    resolution: int | None = None,
+    names: Any = None,
+    progress_bar: bool = False,
 ) -> Plan:
     """Plan for an environment whose noise is recorded, and estimate what the plan earns.
 
@@ -409,6 +416,8 @@ def plan(
         Number of parts into which the episodes are cut for the value out of sample.
     resolution : int, optional
         Cells per state axis.
+    names : dict or sequence, optional
+        Names of the axes, see `Agent`. By default those of `env.metadata["names"]`, if any.
     progress_bar : bool, default False
         Show a progress bar. Needs rich.
 
@@ -453,9 +462,14 @@ def plan(
             "plan is valued on at least 2"
         )
     folds = min(check_int(folds, "folds", 2), n)
+    names = (getattr(env, "metadata", None) or {}).get("names") if names is None else names
     with _progress(folds + 2, progress_bar) as advance:
         large = max(inner.state_box.shape[0], inner.action_box.shape[0]) > MOST_AXES
-        agent: Any = _learn(inner) if large else Resolver(inner, resolution=resolution, seed=0)
+        agent: Any = (
+            _learn(inner, names)
+            if large
+            else Resolver(inner, resolution=resolution, names=names, seed=0)
+        )
         if not large:
             agent.learn_records(inner.records)
         advance(1)
@@ -497,6 +511,11 @@ def _starts(env: CompiledEnv, n: int) -> list[Floats]:
     return [states[drawn]]
 
 
+def in_words(interval: Interval) -> str:
+    """Return a mean with its interval."""
+    return f"{plain(interval.mean)} (95 % interval {plain(interval.low)} to {plain(interval.high)})"
+
+
 def _widened(interval: Interval, factor: float) -> Interval:
     """Return an interval that is `factor` times as wide."""
     half = factor * (interval.high - interval.mean)
@@ -507,8 +526,8 @@ def _changed(name: str, factor: float) -> str:
     return f"{name} {abs(factor - 1):.0%} {'larger' if factor > 1 else 'smaller'}"
 
 
-def _learn(env: CompiledEnv) -> Any:
-    agent = Auto(env, seed=0)
+def _learn(env: CompiledEnv, names: Any = None) -> Any:
+    agent = Auto(env, names=names, seed=0)
     agent.learn(LEARNED_EPISODES)
     return agent
 

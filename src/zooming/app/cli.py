@@ -136,17 +136,23 @@ def _print_error(message: str) -> SystemExit:
 
 
 def _write_as_flags(message: str, command: Callable[..., Any]) -> str:
-    """Return an error message with `option=value` written as `--option value`.
+    """Return an error message with `option=value` at its start written as `--option value`.
 
-    Only options of the command are rewritten.
+    Elsewhere, `option=` is written as `--option`. Only options of the command are rewritten.
 
-    >>> _write_as_flags("resolution=5 is odd", load("audit"))
-    '--resolution 5 is odd'
+    >>> _write_as_flags("resolution=5 is odd; leave out resolution=", load("audit"))
+    '--resolution 5 is odd; leave out --resolution'
     """
     from zooming.validation import option_names
 
+    names = option_names(command)
+    message = re.sub(
+        r"\b(\w+)=(?=[\s;,.]|$)",
+        lambda one: f"--{one[1].replace('_', '-')}" if one[1] in names else one[0],
+        message,
+    )
     found = re.match(r"(\w+)=(\S+?)(:? )", message)
-    if found is None or found[1] not in option_names(command):
+    if found is None or found[1] not in names:
         return message
     value = found[2].strip("'\"")
     return f"--{found[1].replace('_', '-')} {value}{message[found.start(3) :]}"
