@@ -22,7 +22,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -166,15 +166,7 @@ class Plan:
         interval = _widened(mean_interval(self.returns), math.sqrt(folds / (folds - 1)))
         bound = self._bound()
         advance(1)
-        self.value = PlanValue(
-            interval.mean,
-            interval.low,
-            interval.high,
-            interval.level,
-            float(own.mean()),
-            bound,
-            agent,
-        )
+        self.value = PlanValue(*astuple(interval), float(own.mean()), bound, agent)
         self.warnings = _doubts(self.records, self.horizon)
 
     # --- how good ---------------------------------------------------------------------------------
