@@ -27,7 +27,7 @@ def main() -> None:
     tuned = max(rules, key=lambda one: zooming.evaluate(one, env, 300).mean)
     agents = {"Auto": (zooming.Auto, 10)}
     if importlib.util.find_spec("stable_baselines3"):
-        agents["PPO"] = (partial(AGENTS["sb3:PPO"], episodes=EPISODES, n_steps=256), 3)
+        agents["PPO"] = (partial(AGENTS["sb3:PPO"], n_steps=256), 3)
     histories = {
         name: zooming.learn_many(make, env, range(n_seeds), EPISODES)
         for name, (make, n_seeds) in agents.items()

@@ -1,8 +1,6 @@
 """What a callback sees, what it may do, and that the run is the same with and without it; and
 the ready-made ones."""
 
-import time
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -196,7 +194,7 @@ def test_callbacks_checkpoints_and_the_progress_bar_go_together(capsys):
     ("callback", "text"),
     [(3, "callback=3: give a function"), ([Watch(), None], "None cannot be called"),
      (lambda agent: None, r"give functions callback\(agent, history\)"),
-     (callbacks.StopAfter, r"make one: StopAfter\(\.\.\.\)"),
+     (callbacks.Evaluate, r"make one: Evaluate\(\.\.\.\)"),
      (Watch(every=0), r"Watch.every=0: give a whole number >= 1"),
      (Watch(every=2.5), r"Watch.every=2.5: give a whole number >= 1")],
     ids=["number", "list with None", "one argument", "class", "every 0", "every 2.5"],
@@ -264,25 +262,10 @@ def test_evaluate_looks_at_the_policy_and_keeps_the_best(tmp_path):
     assert zooming.evaluate(best, env, 20, seed=4).mean == max(means)
 
 
-def test_reasons_to_stop_stop():
-    oil = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", sharpness=10.0), seed=0)
-    history = oil.learn(5000, callback=callbacks.StopOnReturn(4.0, window=50, every=10))
-    assert 60 < len(history) < 5000
-    assert len(history) % 10 == 0
-    assert history.returns[-50:].mean() >= 4.0 > history.returns[-60:-10].mean()
-    began = time.monotonic()
-    assert 0 < len(ambulance().learn(10**8, callback=callbacks.StopAfter(0.2, every=10))) < 10**8
-    assert time.monotonic() - began < 5
-    assert len(ambulance().learn(30, callback=callbacks.StopAfter(1e6))) == 30
-
-
 @pytest.mark.parametrize(("make", "text"), [
     (lambda: callbacks.Checkpoint("a", every=0), "every=0"),
     (lambda: callbacks.Evaluate(episodes=1), "episodes=1"),
     (lambda: callbacks.Evaluate(seed=-1), "seed=-1"),
-    (lambda: callbacks.StopOnReturn(np.nan), "least=nan"),
-    (lambda: callbacks.StopOnReturn(1.0, window=0), "window=0"),
-    (lambda: callbacks.StopAfter(-1), "seconds=-1"),
 ])  # fmt: skip
 def test_bad_options_of_callbacks_are_refused(make, text):
     with pytest.raises(zooming.ConfigurationError, match=text):

@@ -69,16 +69,6 @@ def test_save_load_continue_equals_never_stopped(
     assert knowledge(loaded) == knowledge(never_stopped)
 
 
-@pytest.mark.plain
-@pytest.mark.parametrize("kind", AGENTS)
-@pytest.mark.parametrize("episodes", [0, 4])
-def test_a_loaded_agent_continues(path, kind, episodes):
-    agent = AGENTS[kind](PROBLEMS["ambulance"](), seed=3)
-    agent.learn(episodes)
-    agent.save(path)
-    assert_continues(agent, zooming.load(path), 4, path)
-
-
 def test_the_environments_arguments_survive_and_saving_again_loses_nothing(path):
     for make in PROBLEMS.values():
         agent = zooming.AdaptiveQ(make(), seed=0)

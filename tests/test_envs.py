@@ -23,7 +23,7 @@ def test_environments_pass_gymnasiums_check_without_a_warning(env_id, options):
     env = gym.make(env_id, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_env(env.unwrapped, skip_render_check=True)  # that is in test_rendering
+        check_env(env.unwrapped)
 
 
 def play(env, actions, seed=0):

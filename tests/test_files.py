@@ -816,6 +816,17 @@ def test_a_file_that_names_another_environment_is_refused(tmp_path, env_id):
     assert_refused(tmp_path / "agent.zoom", match="not one of zooming's environments")
 
 
+def test_an_agent_saved_with_a_render_mode_is_loaded_without_it(tmp_path):
+    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", sharpness=10.0), seed=0)
+    agent.save(tmp_path / "agent")
+    header, arrays = files.read_container(tmp_path / "agent")
+    header["env"]["make"]["kwargs"]["render_mode"] = "rgb_array"
+    files.write_container(tmp_path / "agent", header, arrays)
+    with pytest.warns(UserWarning, match="saved with render_mode='rgb_array', which is gone"):
+        loaded = zooming.load(tmp_path / "agent")
+    assert loaded.env.unwrapped.sharpness == 10.0
+
+
 @pytest.mark.process
 @pytest.mark.slow
 def test_loading_imports_compiles_and_executes_nothing(tmp_path):

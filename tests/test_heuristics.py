@@ -117,15 +117,6 @@ def test_a_call_from_a_waiting_ambulance_counts_where_most_calls_came_from():
     assert count.tolist() == [5, 0]
 
 
-def test_a_median_that_is_saved_goes_on_as_if_it_were_not(tmp_path):
-    agent = zooming.Median(ambulance(n_ambulances=2), seed=0)
-    agent.learn(30)
-    agent.save(tmp_path / "median.zoom")
-    again = zooming.load(tmp_path / "median.zoom")
-    assert again.learn(40).returns.tolist() == agent.learn(40).returns.tolist()
-    assert again.act(0, [0.5, 0.5]).tolist() == agent.act(0, [0.5, 0.5]).tolist()
-
-
 def test_a_heuristic_names_the_state_that_leaves_the_box():
     def run_away(state, action, step, params, rng, next_state):
         next_state[0] = state[0] + 0.75

@@ -13,8 +13,8 @@ from zooming.methods import METHODS
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 ROOMS = (  # from the ground up; rooms of one floor do not know each other
-    ("errors", "notebook", "methods", "progress", "version"),
-    ("kernels", "theory"),
+    ("errors", "notebook", "methods", "version"),
+    ("kernels", "progress", "theory"),
     ("validation",),
     ("spaces", "bonuses"),
     ("envs", "metrics"),

@@ -1,7 +1,6 @@
 """Problems of a user's own module, module:Id: every command runs them, and nothing but what a
 user named is imported."""
 
-import hashlib
 import json
 import subprocess
 import sys
@@ -78,13 +77,6 @@ def forget():
         gym.registry.pop(env_id, None)
 
 
-def chunks(folder):
-    return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in Path(folder, "chunks").glob("*.zoom")
-    }
-
-
 def command(program, *arguments, **options):
     return subprocess.run(
         [*program, *arguments], check=True, capture_output=True, text=True, **options
@@ -93,18 +85,11 @@ def command(program, *arguments, **options):
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_the_installed_command_runs_and_reports_plain_and_compiled_environments_of_this_folder(
-    shop,
-):
+def test_the_installed_command_runs_plain_and_compiled_environments_of_this_folder(shop):
     text = "run shop:Shop-v0 shop:FastShop-v0 --workers 1 --out study"
     shown = command(AS_INSTALLED, *words(text), *SIZE)
     assert "shop:FastShop-v0, optimum 1.0000" in shown
-    cli.main(["run", "shop:Shop-v0", *SIZE, "--workers", "1", "--out", "plain"])
-    assert len(chunks("study")) == 4  # one run each: a user's environment may be slow
-    assert chunks("plain").items() <= chunks("study").items()
-    (shop / "trace").unlink()
-    assert "open it in a browser" in command(AS_INSTALLED, "report", "study")
-    assert not (shop / "trace").exists()  # a report makes no environment
+    assert len(list(Path("study", "chunks").glob("*.zoom"))) == 4  # a user's may be slow: one run
 
 
 @pytest.mark.process
@@ -131,13 +116,9 @@ def test_a_problem_made_by_hand_is_imported_too(shop):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("shpo:Shop-v0", "", r"there is no module 'shpo' in .*, and none is installed; did you "
-            r"mean 'shop'\?"),
-        ("shop.py:Shop-v0", "", r"there is no module 'shop.py' in .*; did you mean 'shop'\?"),
+        ("shpo:Shop-v0", "", r"there is no module 'shpo' in .*, and none is installed"),
         ("shop:Chop-v0", "", r"the module 'shop' registers no environment 'Chop-v0'; did you"),
         ("empty:Shop-v0", "x = 1", r"the module 'empty' registers no environment 'Shop-v0'"),
-        ("classy:Shop", "class Shop: pass", r"add gymnasium.register\('Shop-v0', "
-            r"entry_point=Shop\)"),
         ("broken:X", "\nraise OSError('no net')", r"'broken' cannot be imported: OSError: no net"),
         ("lacks:X", "import nonesuch", r"'lacks' cannot be imported: ModuleNotFoundError: "
             r".*'nonesuch'"),
@@ -145,9 +126,7 @@ def test_a_problem_made_by_hand_is_imported_too(shop):
         ("garbled:X", "\ndef (", r"'garbled' cannot be imported: SyntaxError: invalid syntax "
             r"\(.*garbled.py, line 2\)"),
         ("oil-laplace-1:dims=2", "", "give oil-laplace-1 its options by --set key=value"),
-        ("Shop-v0", "", r"no problem is named 'Shop-v0'; did you mean 'shop:Shop-v0'\? .*an "
-            r"environment of your own is module:Id"),
-        ("Own-v0", "", r"no problem is named 'Own-v0' \(zooming list"),
+        ("Own-v0", "", r"no problem is named 'Own-v0' .*an environment of your own is module:Id"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_imported_is_refused_with_the_way_out(name, content, message, shop):

@@ -12,7 +12,7 @@ import pytest
 import zooming
 from zooming import notebook
 from zooming.agents.base.status import Status, plus_minus
-from zooming.progress import in_notebook
+from zooming.notebook import in_notebook
 
 EVIL = "<script>alert('x')</script> & \"co\""
 

@@ -163,8 +163,6 @@ def test_with_a_lipschitz_constant_the_error_is_a_bound_even_for_what_the_grid_c
      "resolution=2: give a whole number >= 4"),
     (lambda: zooming.solve(gym.make("zooming/Oil-v0"), 401),
      "resolution=401 is odd: give an even number .*402"),
-    (lambda: zooming.solve(gym.make("zooming/Oil-v0", sharpness=50.0, center=0.77), 8,
-     tolerance=1e-6), "Try resolution=16"),
     (lambda: zooming.solve(gym.make("zooming/Oil-v0", dims=4)), "1 to 3"),
     (lambda: zooming.solve(gym.make("Pendulum-v1")), "compiled_env"),
     (lambda: zooming.solve(coin_env()).value(2, [0.5]), "steps run from 0 to 1"),

@@ -1,23 +1,21 @@
 """The paper's figures: every one is there, and what is said of them follows from the runs."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-import zooming
 from helpers import words
 from zooming.app import cli
 from zooming.lab.paper import claims
 from zooming.lab.paper.claims import ALL_PROBLEMS, Claim, growth_exponent, overall
 from zooming.lab.paper.figures import FIGURES, figures_named
 from zooming.lab.paper.sweep import SCALES, Evidence, sweep
-from zooming.lab.study.problems import PRESETS, AgentChoice
+from zooming.lab.study.problems import PRESETS
 from zooming.lab.study.store import lock
-from zooming.partitions.view import Partition
 from zooming.plots.curves import Runs
 
 
@@ -94,7 +92,6 @@ def named(claim):
 
 
 UNSURE = spread(3.0, 0.5)
-NET = {"net": AgentChoice("net-q-published", {"episodes": 2000, "bonus": 0.1})}
 COMPARED = {
     # claim: the agents with which it is confirmed, refuted, undecided; the optimum is 4
     (claims.beats,): [
@@ -127,18 +124,13 @@ COMPARED = {
         {"adaptive": runs(3.99), "net": runs(3.0)},
         {"adaptive": spread(3.96, 0.02), "net": runs(3.0)},
     ],
-    (claims.net_falls_short,): [
-        {"adaptive": runs(0.5), "net": runs(0.3)},  # the best that the net's points allow is 0.3283
-        {"adaptive": runs(0.2), "net": runs(0.1)},
-        {"adaptive": spread(0.3283, 0.1), "net": runs(0.3)},
-    ],
 }
 
 
 @pytest.mark.parametrize("outcome", [0, 1, 2], ids=["confirmed", "refuted", "undecided"])
 @pytest.mark.parametrize("claim", COMPARED, ids=named)
 def test_a_claim_is_confirmed_refuted_or_undecided_as_the_runs_have_it(claim, outcome):
-    found = replace(evidence("oil-laplace-50", **COMPARED[claim][outcome]), choices=NET)
+    found = evidence("oil-laplace-50", **COMPARED[claim][outcome])
     verdict = verdict_on(found, *claim)
     assert verdict.holds is (True, False, None)[outcome], str(verdict)
     assert str(verdict).startswith(("Confirmed: it is so.", "Refuted: ", "Undecided: ")[outcome])
@@ -155,142 +147,6 @@ def test_who_ends_ahead_need_not_have_been_ahead_over_all_episodes():
     assert claims.ends_ahead(found)[0] is False
 
 
-@pytest.mark.parametrize(("seconds", "holds"), [((1, 2), True), ((2, 1), False), ((1, 1), None)])
-def test_time_is_saved_if_a_run_takes_less_of_it(seconds, holds, monkeypatch):
-    noise = np.random.default_rng(0)
-    monkeypatch.setattr(
-        claims,
-        "training_seconds",
-        lambda _, name, run: seconds[name == "net"] * (1 + 0.01 * noise.random()),
-    )
-    found = evidence(adaptive=runs(3.0), net=runs(3.0))
-    assert claims.saves_time(found)[0] is holds
-    alike = replace(found, seconds=dict(zip(("adaptive", "net"), seconds, strict=True)))
-    assert claims.saves_time(alike)[0] is holds
-    opposite = replace(found, seconds=dict(zip(("net", "adaptive"), seconds, strict=True)))
-    outcome, finding = claims.saves_time(opposite)
-    assert outcome is None
-    assert "in 8 runs that were trained again" in finding
-    ratio = seconds[0] / seconds[1]
-    assert f"by the ms a run of the whole study, {ratio:.2f} times as long." in finding
-
-
-@pytest.mark.parametrize(
-    ("cells", "holds"), [((100, 400), True), ((400, 100), False), ((250, 251), None)]
-)
-def test_the_net_explores_more_if_it_plays_in_more_of_its_cells(cells, holds, monkeypatch):
-    monkeypatch.setattr(
-        claims,
-        "n_cells_played",
-        lambda _, name, run: cells[name == "net"] + 9 * (-1) ** run * (name == "net"),
-    )
-    assert claims.net_explores_more(evidence(adaptive=runs(3.0), net=runs(3.0)))[0] is holds
-
-
-def test_cells_played_are_counted_on_the_net_for_both_agents():
-    choices = {**NET, "adaptive": AgentChoice("adaptive-q-published", {"bonus": 0.5})}
-    found = replace(
-        evidence("ambulance-uniform-1", adaptive=runs(3.0), net=runs(3.0)), choices=choices
-    )
-    net = found.train_again("net", 1)
-    visited = sum(int((net.partition(h).n_visits > 0).sum()) for h in range(5))
-    assert claims.n_cells_played(found, "net", 1) == visited > 50
-    assert 5 <= claims.n_cells_played(found, "adaptive", 1) <= 500
-
-
-def balls(is_fine, deepest=5, coarsest=1):
-    """A partition of the square into halves of halves, down to `deepest` where is_fine(low,
-    high) says so."""
-    found, left = [], [(np.zeros(2), np.ones(2), 0)]
-    while left:
-        low, high, depth = left.pop()
-        if depth < coarsest or (depth < deepest and is_fine(low, high)):
-            middle = (low + high) / 2
-            for x, y in ((0, 0), (0, 1), (1, 0), (1, 1)):
-                corner = np.where([x, y], middle, low)
-                left.append((corner, corner + (high - low) / 2, depth + 1))
-        else:
-            found.append((low, high, depth))
-    low, high = (np.array([one[i] for one in found]) for i in (0, 1))
-    depth = np.array([one[2] for one in found])
-    return Partition(
-        low, high, np.zeros(len(low)), depth, depth, 0.5**depth, ("state[0]", "action[0]"), 1
-    )
-
-
-def around(state, action):
-    """Fine around a point: down to the balls next to it."""
-    return balls(
-        lambda low, high: (
-            (low - 0.02 < [state, action]).all() and ([state, action] < high + 0.02).all()
-        )
-    )
-
-
-DIAGONAL = balls(lambda low, high: low[0] < high[1] and low[1] < high[0])
-EVEN = balls(lambda low, high: True, deepest=3)
-FINE = {
-    # claim: partitions with which it is confirmed, refuted, undecided
-    (claims.fine_near, 0.75, 0.75): [
-        [around(0.75, 0.75)],
-        [around(0.2, 0.2)],
-        [around(0.75, 0.75), around(0.2, 0.2)],
-    ],
-    (claims.fine_along_diagonal,): [[DIAGONAL], [EVEN], [DIAGONAL, EVEN]],
-    (claims.finest_at, 0.75, 0.75): [
-        [around(0.76, 0.74)],
-        [around(0.64, 0.64)],
-        [around(0.75, 0.75), around(0.64, 0.64)],
-    ],
-    (claims.follows_optimum,): [[DIAGONAL], [EVEN], [DIAGONAL, EVEN]],
-}
-
-
-@dataclass(frozen=True)
-class MadeUp(Evidence):
-    """Evidence whose agents have given partitions, in turn."""
-
-    partitions: tuple = ()
-
-    def train_again(self, name, run):
-        balls = self.partitions[run % len(self.partitions)]
-        return SimpleNamespace(partition=lambda step: balls)
-
-
-@pytest.mark.parametrize("outcome", [0, 1, 2], ids=["confirmed", "refuted", "undecided"])
-@pytest.mark.parametrize("claim", FINE, ids=named)
-def test_a_claim_about_partitions_is_confirmed_refuted_or_undecided(claim, outcome):
-    (figure,) = figures_named(
-        ["oil-quadratic-1" if claim[0] is claims.finest_at else "ambulance-uniform-1"]
-    )
-    optimal = figure.preset.optimal("rough")
-    partitions = tuple(FINE[claim][outcome])
-    found = MadeUp(
-        figure, 100, {"adaptive": runs(3.0)}, {}, {}, optimal, {}, 0, partitions=partitions
-    )
-    verdict = verdict_on(found, *claim)
-    assert verdict.holds is (True, False, None)[outcome], str(verdict)
-    if claim[0] is claims.finest_at:
-        assert (
-            "The optimal policy is at (0.65, 0.65) there." in verdict.finding
-        )  # and not at the 0.75 of figure 4's caption
-
-
-def test_effects_are_measured_against_random_points():
-    """The middle of the square is all that is fine: points there have half the side, in units of
-    the spread of all points."""
-    fine = balls(
-        lambda low, high: (abs((low + high) / 2 - 0.5) < 0.25).all(), coarsest=2, deepest=3
-    )
-    points = (np.stack(np.meshgrid(claims._GRID, claims._GRID), axis=-1)).reshape(-1, 2)
-    size = np.log2(claims.ball_sides(fine, points))
-    assert size.mean() == pytest.approx(-2.25)  # a quarter of the square is one halving finer
-    (figure,) = figures_named(["10"])
-    found = MadeUp(figure, 100, {"adaptive": runs(3.0)}, {}, {}, None, {}, 0, partitions=(fine,))
-    _, finding = claims.fine_near(found, 0.5, 0.5)
-    assert f"which is {0.75 / np.sqrt(0.25 * 0.75):.1f} (1.7 to 1.7) standard deviations" in finding
-
-
 @pytest.mark.parametrize(
     ("gaps", "holds"),
     [((0.3, 0.6, 0.9), True), ((0.3, 0.6, 0.5), False), ((0.3, 0.6, 0.62), None)],
@@ -301,14 +157,13 @@ def test_a_gap_grows_if_it_does_from_each_figure_to_the_next(gaps, holds):
         {
             "problem": f"oil-{survey}-{sharpness}",
             "gap": [gap, gap - 0.02, gap + 0.02],
-            "net_error": [gap, gap, gap],
         }
         for survey in ("laplace", "quadratic")
         for sharpness, gap in zip((1, 10, 50), gaps, strict=True)
     ]
     by_gap = [verdict for verdict in overall(figures) if verdict.source == "section 1.1"]
     assert [verdict.holds for verdict in by_gap] == [holds, holds]
-    assert len(overall(figures[:5])) == 2  # one of quadratic's is missing
+    assert len(overall(figures[:5])) == 1  # one of quadratic's is missing
     assert overall([]) == []
 
 
@@ -319,7 +174,7 @@ def test_regret_follows_the_shape_if_its_exponent_grows_with_the_dimension(slope
         {"problem": problem, "zooming_dimension": d, "exponent": 0.6 + slope * d + off}
         for problem, d, off in zip(ALL_PROBLEMS, np.linspace(0.5, 1.5, 15), noise, strict=True)
     ]
-    measures = {"gap": [0, 0, 0], "net_error": [0, 0, 0]}
+    measures = {"gap": [0, 0, 0]}
     (verdict,) = [v for v in overall([{**f, **measures} for f in figures]) if "covering" in v.claim]
     assert verdict.holds is holds
     assert "Over 15 problems of dimension 0.50 to 1.50" in verdict.finding
@@ -340,34 +195,6 @@ def test_what_zooming_adds_to_the_papers_agents_decides_no_verdict():
     assert "the median" in claims.nobody_is_optimal(found)[1]
 
 
-@pytest.mark.parametrize(
-    ("problem", "best"),
-    [
-        ("laplace-1", 4.5561),
-        ("laplace-10", 2.8327),
-        ("laplace-50", 0.3283),
-        ("quadratic-1", 4.7875),
-        ("quadratic-10", 4.6750),
-        ("quadratic-50", 4.1750),
-    ],
-)
-def test_the_best_that_the_points_of_the_net_allow_is_known(problem, best):
-    found = evidence(f"oil-{problem}", adaptive=runs(3.5), net=runs(3.0))
-    found = replace(
-        found, choices={"net": AgentChoice("net-q-published", {"episodes": 2000, "bonus": 0.1})}
-    )
-    assert claims.best_on_net(found) == pytest.approx(best, abs=1e-4)
-    found = replace(found, choices={"net": AgentChoice("net-q", {"episodes": 2000})})
-    has_well = {
-        "laplace-1": 4.75,
-        "laplace-10": 4.75,
-        "laplace-50": 4.75,
-        "quadratic-1": 4.8,
-        "quadratic-10": 4.75,
-    }
-    assert claims.best_on_net(found) == pytest.approx(has_well.get(problem, 4.75), abs=1e-4)
-
-
 def test_the_sentence_has_the_numbers():
     alike = evidence(adaptive=runs(3.5, 100), net=runs(3.0, 497))
     found = str(FIGURES[0].claims[2].check(alike))
@@ -375,25 +202,6 @@ def test_the_sentence_has_the_numbers():
     assert (
         "104 balls against 500: 4.84 (" in found
     )  # 100 or 497, and 3.5 more on average over eight seeds
-
-
-def test_side_finds_the_ball_that_holds_a_point():
-    agent = zooming.AdaptiveQ(PRESETS["oil-laplace-1"].make(), seed=0)
-    agent.learn(200)
-    balls, points = agent.partition(0), np.random.default_rng(0).random((50, 2))
-    sides = claims.ball_sides(balls, points)
-    for point, side in zip(points, sides, strict=True):
-        (row,) = np.flatnonzero(((balls.low <= point) & (point < balls.high)).all(axis=1))
-        assert side == (balls.high - balls.low)[row].max()
-
-
-def test_rank_correlation_is_that_of_the_definition():
-    x, y = np.array([1.0, 2.0, 2.0, 5.0]), np.array([1.0, 3.0, 2.0, 9.0])
-    assert claims.rank_correlation(x, x**3) == pytest.approx(1.0)
-    assert claims.rank_correlation(x, np.ones(4)) == 0.0
-    assert claims.rank_correlation(x, y) == pytest.approx(
-        np.corrcoef([1, 2.5, 2.5, 4], [1, 3, 2, 4])[0, 1]
-    )
 
 
 def test_reproduce_draws_finds_and_is_then_a_no_op(folder, capsys):
@@ -404,7 +212,7 @@ def test_reproduce_draws_finds_and_is_then_a_no_op(folder, capsys):
     (found,) = findings["figures"].values()
     assert found["problem"] == "ambulance-shifting-0"
     assert found["optimum"] == pytest.approx(4.725, abs=1e-3)
-    assert len(found["verdicts"]) == 7
+    assert len(found["verdicts"]) == 5
     assert set(found["regret"]) == {
         "adaptive",
         "net",

@@ -15,6 +15,7 @@ from helpers import Boxes
 from zooming import plots
 from zooming.analysis.intervals import mean_interval
 from zooming.partitions.view import Partition
+from zooming.plots import curves
 from zooming.plots.curves import bin_edges
 
 
@@ -325,9 +326,10 @@ def test_a_map_of_discrete_states_has_a_cell_for_each_value():
 # --- curves ---------------------------------------------------------------------------------------
 
 
-def test_learning_curves_show_the_mean_the_band_and_the_optimum():
+def test_learning_curves_show_the_mean_the_band_and_the_optimum(monkeypatch):
     returns = np.random.default_rng(0).random((5, 100))
-    ax = plots.learning_curves({"ours": returns, "other": returns + 1}, optimum=4.0, n_bins=10)
+    monkeypatch.setattr(curves, "N_BINS", 10)
+    ax = plots.learning_curves({"ours": returns, "other": returns + 1}, optimum=4.0)
     binned = returns.reshape(5, 10, 10).mean(axis=2)
     assert ax.lines[0].get_ydata() == pytest.approx(binned.mean(axis=0))
     assert ax.lines[0].get_xdata().tolist() == [
@@ -356,8 +358,6 @@ def test_a_history_draws_itself():
         plots.learning_curves({})
     with pytest.raises(zooming.ConfigurationError, match="n_seeds, n_episodes"):
         plots.learning_curves([[1.0, math.nan]])
-    with pytest.raises(zooming.ConfigurationError, match="n_bins"):
-        history.plot(n_bins=0)
     named = plots.learning_curves({"ours": history})
     assert named.lines[0].get_ydata().tolist() == [0.0, 1.0, 2.0, 3.0]
     with pytest.raises(zooming.ConfigurationError, match="ax=1 is not an Axes"):

@@ -143,7 +143,7 @@ def test_with_noise_auto_recommends_its_planner_and_says_what_that_should_earn()
     assert status["recommended"] == "planner"
     assert agent.recommended is agent.planner
     plays, mean, variance = agent.planner.table.earned
-    assert agent._should_earn() == (mean, np.sqrt(variance / plays))
+    assert agent.should_earn() == (mean, np.sqrt(variance / plays))
     value = zooming.evaluate(agent, episodes=2000).mean
     assert abs(value - mean) < np.sqrt(variance)
     assert "±" in status["recommended should earn"]

@@ -1,4 +1,4 @@
-"""Ready-made callbacks for `learn(callback=...)`: checkpoints, evaluation, stopping rules.
+"""Ready-made callbacks for `learn(callback=...)`: checkpoints and evaluation.
 
 A callback is any function `callback(agent, history)`. `history` holds the episodes of this call of
 learn() so far. Returning False ends the run. A callback with an attribute `every` is called after
@@ -10,21 +10,18 @@ the agent's environment and save the agent without changing the run.
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from zooming.agents.files.container import writable_path
 from zooming.agents.training.history import History
 from zooming.analysis.evaluate import Evaluation, evaluate
-from zooming.validation import check_float, check_int
+from zooming.validation import check_int
 
 if TYPE_CHECKING:
     from zooming.agents.base.agent import Agent
 
-__all__ = ["Checkpoint", "Evaluate", "StopAfter", "StopOnReturn"]
+__all__ = ["Checkpoint", "Evaluate"]
 
 
 def _check_path(path: str | os.PathLike[str]) -> Path:
@@ -124,60 +121,3 @@ class Evaluate:
             agent.save(self.best)
         self.n_episodes.append(agent.n_episodes)
         self.evaluations.append(found)
-
-
-class StopOnReturn:
-    """End the run when the mean return of the last `window` episodes reaches `least`.
-
-    Parameters
-    ----------
-    least : float
-        Mean return to reach.
-    window : int, default 100
-        Number of episodes in the mean.
-    every : int, default 100
-        Number of episodes between two calls.
-
-    Examples
-    --------
-    >>> import gymnasium as gym, zooming
-    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-    >>> history = agent.learn(100_000, callback=zooming.callbacks.StopOnReturn(4.5))
-    >>> len(history) < 10_000, bool(history.returns[-100:].mean() >= 4.5)
-    (True, True)
-    """
-
-    def __init__(self, least: float, window: int = 100, every: int = 100) -> None:
-        self.least = check_float(least, "least", -np.inf, np.inf)
-        self.window, self.every = check_int(window, "window", 1), check_int(every, "every", 1)
-
-    def __call__(self, agent: Agent, history: History) -> bool:
-        latest = history.returns[-self.window :]
-        return len(latest) < self.window or bool(latest.mean() < self.least)
-
-
-class StopAfter:
-    """End the run after a number of seconds.
-
-    Parameters
-    ----------
-    seconds : float
-        Time limit, counted from when this object was made.
-    every : int, default 100
-        Number of episodes between two calls.
-
-    Examples
-    --------
-    >>> import gymnasium as gym, zooming
-    >>> agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-    >>> len(agent.learn(10**7, callback=zooming.callbacks.StopAfter(seconds=0.05))) < 10**7
-    True
-    """
-
-    def __init__(self, seconds: float, every: int = 100) -> None:
-        self.seconds = check_float(seconds, "seconds", 0.0, np.inf)
-        self.every = check_int(every, "every", 1)
-        self._began = time.monotonic()
-
-    def __call__(self, agent: Agent, history: History) -> bool:
-        return time.monotonic() - self._began < self.seconds

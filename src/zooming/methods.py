@@ -25,7 +25,6 @@ METHODS = {
     "History.regret": ("zooming.analysis.regret", "regret_of"),
     "History.plot": ("zooming.plots.curves", "plot_history"),
     "Partition.plot": ("zooming.plots.partitions", "partition"),
-    "CompiledEnv._draw": ("zooming.plots.rendering", "draw_episode"),
 }
 
 # Zooming's agents, by class name: the one list of them. Files name agents by these names.

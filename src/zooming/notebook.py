@@ -1,13 +1,21 @@
-"""Make HTML tables for notebooks and pages.
+"""Notebooks: whether one is running, and HTML tables for them and for pages.
 
 All strings that may come from a user, such as environment names, are escaped here.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from html import escape
 from typing import Any
+
+
+def in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook: Jupyter, VS Code, Colab."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return any(kind.__name__ == "ZMQInteractiveShell" for kind in type(shell).__mro__)
 
 
 def card(title: str, facts: Sequence[tuple[str, Any]]) -> str:

@@ -8,6 +8,8 @@ import time
 from html import escape
 from typing import Any
 
+from zooming.notebook import in_notebook
+
 SECONDS = 0.1  # between two updates of a notebook's line
 WIDTH = 100  # characters of that line
 
@@ -54,10 +56,3 @@ def progress(*columns: Any, **options: Any) -> Any:
 
     nowhere = Console(file=io.StringIO(), force_jupyter=False, force_terminal=False)
     return Line(*columns, console=nowhere, auto_refresh=False, **options)
-
-
-def in_notebook() -> bool:
-    """Return whether this process is the kernel of a notebook: Jupyter, VS Code, Colab."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return any(kind.__name__ == "ZMQInteractiveShell" for kind in type(shell).__mro__)

@@ -487,8 +487,8 @@ class Resolver(Agent):
             found["should earn"] = self.plan.value(0, start)
         return found
 
-    def _warnings(self) -> list[str]:
-        found = super()._warnings()
+    def doubts(self) -> list[str]:
+        found = super().doubts()
         if self._n_untold:
             found.append(
                 f"{self._n_untold:,} steps came without an outcome, and nothing was learned from "

@@ -517,7 +517,7 @@ class RuleSide:
 def _least_return(agent: Any) -> float:
     """Return the least possible return, of episodes that may end early."""
     low, high = agent.reward_range
-    if getattr(agent, "_known_range", agent.reward_range) is None:
+    if getattr(agent, "known_range", agent.reward_range) is None:
         return -math.inf  # `Auto` has made up a range for its trees
     if (low, high) == ANY_REWARD or agent.rewards != "refuse":
         return -math.inf

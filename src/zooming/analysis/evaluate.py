@@ -238,7 +238,7 @@ def evaluate(
 def _play(agent: Any, env: Any, episodes: int, seed: int) -> NDArray[np.float64]:
     """Play episodes with the greedy policy, side by side if they can be. Return the returns."""
     inner = None if isinstance(agent, FunctionPolicy) else find_compiled(env)
-    if inner is not None and inner.render_mode is None:
+    if inner is not None:
         found = _play_together(agent, inner, episodes, seed)
         if found is not None:
             return found

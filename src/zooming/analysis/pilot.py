@@ -22,27 +22,28 @@ from zooming.envs.gymnasium_parts import generator_of, set_generator
 from zooming.errors import TransitionError
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import feasible, has_mask
-from zooming.validation import as_float, check_float, check_int, short_repr
+from zooming.validation import as_float, check_int, short_repr
+
+MARGIN = 0.1  # by which the range is widened on both sides, as a share of its width
 
 
 def reward_range(
-    env: Any, episodes: int = 100, *, margin: float = 0.1, horizon: int | None = None, seed: int = 0
+    env: Any, episodes: int = 100, *, horizon: int | None = None, seed: int = 0
 ) -> tuple[float, float]:
     """Propose (low, high) for an agent's `reward_range`, from a pilot run.
 
     If the environment states its own `reward_range`, that is returned, and nothing is played. The
     episodes alternate between four kinds: random actions, one random action throughout, random
     corners of the action space, and one corner throughout (first all lows, then all highs, then
-    random ones). The result is an estimate. The random generators of the environment are left
-    unchanged. The run ends any episode in progress, so call `env.reset()` afterwards.
+    random ones). The estimate is wider on both sides than the rewards that were seen, by a tenth of
+    their range; if all are equal, by a tenth of their absolute value, or by 0.1 if they are 0. The
+    random generators of the environment are left unchanged. The run ends any episode in progress,
+    so call `env.reset()` afterwards.
 
     Parameters
     ----------
     env, episodes, seed
         The environment, the number of episodes to play, and the seed of the pilot run.
-    margin
-        The range is widened on both sides by `margin` times its width. If all rewards are equal, it
-        is widened by `margin` times their absolute value, or by `margin` if they are 0.
     horizon
         Number of steps in an episode. Needed if the environment does not define it.
 
@@ -65,7 +66,6 @@ def reward_range(
     """
     check_env(env)
     episodes = check_int(episodes, "episodes", 1)
-    margin = check_float(margin, "margin", 0.0, np.inf)
     seed, stated = check_int(seed, "seed", 0), stated_range(env)
     if stated is not None:
         return stated
@@ -90,7 +90,7 @@ def reward_range(
                 if terminated or truncated:
                     break
     width = high - low or abs(low) or 1.0
-    return low - margin * width, high + margin * width
+    return low - MARGIN * width, high + MARGIN * width
 
 
 def _actions(space: gym.Space[Any], rng: np.random.Generator, episode: int) -> Iterator[Any]:

@@ -149,10 +149,10 @@ class Plan:
         assert env.records is not None
         self.env, self.agent, self.records = env, agent, env.records
         self.horizon, self.env_name, self.axes = agent.horizon, agent.env_name, agent.axes
-        self._traces = self.records.traces(self.horizon)
-        self._starts = _starts(env, len(self._traces))
-        self._folds = np.random.default_rng(0).permutation(len(self._traces)) % folds
-        self.returns = np.empty(len(self._traces))
+        self.traces = self.records.traces(self.horizon)
+        self._starts = _starts(env, len(self.traces))
+        self._folds = np.random.default_rng(0).permutation(len(self.traces)) % folds
+        self.returns = np.empty(len(self.traces))
         values = self.records.cut(self.horizon)[0]
         self._numbers = np.flatnonzero(np.isfinite(values).all(axis=(1, 2)))  # of complete episodes
         for fold in range(folds):
@@ -196,7 +196,7 @@ class Plan:
                 play_traces(self.env, traces, starts, self._choice_of(one)) for one in (self, rule)
             )
         else:
-            is_paired = isinstance(rule, Plan) and np.array_equal(rule._traces, self._traces)
+            is_paired = isinstance(rule, Plan) and np.array_equal(rule.traces, self.traces)
             ours, folds = self.returns, int(self._folds.max()) + 1
             wider = math.sqrt(1.0 + folds / (folds - 1))
             theirs = rule.returns if is_paired else self._play(self._choice_of(rule))
@@ -223,7 +223,7 @@ class Plan:
             Number of episodes; 0 if the loss seems smaller already.
         """
         check_float(gain, "gain", 1e-300, math.inf)
-        n = len(self._traces)
+        n = len(self.traces)
         if n < 8:
             raise ConfigurationError(
                 f"{count_noun(n, 'complete episode')} are too few to tell; record at least 8"
@@ -257,7 +257,7 @@ class Plan:
         list of Change
             One per change. Print them.
         """
-        found, choose, n = [], self._choice_of(self.agent), len(self._traces)
+        found, choose, n = [], self._choice_of(self.agent), len(self.traces)
         for factor in (0.9, 1.1):
             what = _changed(", ".join(self.records.names), factor)
             found.append(self._change(what, choose, self.records.scaled(factor), self.env))
@@ -265,7 +265,7 @@ class Plan:
         if last.sum() >= 2 and (~last).sum() >= 2:
             late = self._play(self._make(self._some(~last)), last)
             again = self._play(self._make(self._some(last)), last)
-            away = largest_change(self._traces, int(last.sum()))
+            away = largest_change(self.traces, int(last.sum()))
             note = f"the noise of the last third differs by {away:.1f} standard errors"
             note += ", so its law seems to change" if away > DOUBT else ""
             what = "the last third is the truth, planned on the others"
@@ -315,20 +315,20 @@ class Plan:
     def _play(self, choose: Choose, mask: Any = slice(None)) -> Floats:
         """Return the returns on the episodes of a mask, by default on all."""
         starts = [states[mask] for states in self._starts]
-        return play_traces(self.env, self._traces[mask], starts, choose)
+        return play_traces(self.env, self.traces[mask], starts, choose)
 
     def _bound(self) -> float:
         """Return the mean over episodes of the best return with the episode known in advance."""
         env = self.env
         if env.state_box.shape[0] > MOST_AXES or env.action_box.shape[0] > MOST_AXES:
             return math.nan
-        n = min(len(self._traces), MOST_BOUND)
-        chosen = np.unique(np.linspace(0, len(self._traces) - 1, n).astype(int))
+        n = min(len(self.traces), MOST_BOUND)
+        chosen = np.unique(np.linspace(0, len(self.traces) - 1, n).astype(int))
         policy = GridPolicy.of(env, self.horizon, self.agent.plan.resolution)
-        grid = policy.grid(env, [(trace[None], np.ones(1)) for trace in self._traces[0]])
+        grid = policy.grid(env, [(trace[None], np.ones(1)) for trace in self.traces[0]])
         best, total = policy.best, 0.0
         for k in chosen:
-            grid.outcomes = [(row[None], np.ones(1)) for row in self._traces[k]]
+            grid.outcomes = [(row[None], np.ones(1)) for row in self.traces[k]]
             best = call_in_thread(partial(grid.solve, best))
             total += float(np.mean([grid.value(0, states[k]) for states in self._starts]))
         return total / len(chosen)
@@ -369,7 +369,7 @@ class Plan:
     def __str__(self) -> str:
         v = self.value
         lines = [
-            f"plan for {self.env_name}: {count_noun(len(self._traces), 'complete episode')} of "
+            f"plan for {self.env_name}: {count_noun(len(self.traces), 'complete episode')} of "
             f"{self.horizon} steps, {self._law()}",
             f"value out of sample: {in_words(v)}",
             f"in sample: {plain(v.in_sample)}; with perfect information: {plain(v.bound)}",

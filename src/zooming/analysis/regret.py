@@ -23,6 +23,7 @@ from zooming.errors import ConfigurationError
 from zooming.validation import Floats, as_float, check_float, short_repr
 
 RETURN_TOLERANCE = 1e-12  # relative rounding error of an episode's return
+BURN_IN = 0.1  # share of the episodes that a growth rate leaves out
 
 
 @dataclass(frozen=True)
@@ -129,22 +130,17 @@ def zero_below_error(total: Floats, episode: NDArray[np.int64], error: float) ->
     return np.where(np.abs(total) <= error * episode, 0.0, total)
 
 
-def regret_exponent(
-    regrets: Sequence[Regret], *, burn_in: float = 0.1, n_points: int = 40
-) -> Interval:
+def regret_exponent(regrets: Sequence[Regret]) -> Interval:
     """Return the exponent e of R(k) ~ k^e, with a 95 % confidence interval over the runs.
 
     Compare it with the paper's (d+1)/(d+2). The exponent of a run is the least-squares slope of
-    log R(k) over log k. The exact regret is used if every run has more than two checkpoints.
+    log R(k) over log k, without the first tenth of the episodes. The exact regret is used if every
+    run has more than two checkpoints, and 40 points evenly spaced in log k otherwise.
 
     Parameters
     ----------
     regrets
         Regrets of at least two runs: `[h.regret(optimal) for h in histories]`.
-    burn_in
-        Share of the episodes to leave out at the beginning, between 0 and 1.
-    n_points
-        Number of values of k, evenly spaced in log k. Exact regret uses its checkpoints instead.
 
     Returns
     -------
@@ -170,23 +166,19 @@ def regret_exponent(
             "a growth rate with an interval needs the regrets of at least two runs: "
             "[h.regret(optimal) for h in histories]"
         )
-    if not 0 < burn_in < 1:
-        raise ConfigurationError(
-            f"burn_in={burn_in}: the share of episodes to leave out lies between 0 and 1"
-        )
     use_exact = all(len(regret.exact) > 2 for regret in regrets)
-    return mean_interval([_slope(regret, burn_in, n_points, use_exact) for regret in regrets])
+    return mean_interval([_slope(regret, use_exact) for regret in regrets])
 
 
-def _slope(regret: Regret, burn_in: float, n_points: int, use_exact: bool) -> float:
+def _slope(regret: Regret, use_exact: bool) -> float:
     """Return the least-squares slope of log R(k) over log k after the burn-in."""
     if use_exact:
         k, total = regret.checkpoints, regret.exact_cumulative
-        chosen = k >= burn_in * k[-1]
+        chosen = k >= BURN_IN * k[-1]
         k, total = k[chosen], total[chosen]
     else:
         n = len(regret.per_episode)
-        k = np.unique(np.geomspace(max(1.0, burn_in * n), n, n_points).astype(np.int64))
+        k = np.unique(np.geomspace(max(1.0, BURN_IN * n), n, 40).astype(np.int64))
         total = regret.cumulative[k - 1]
     if len(k) < 3:
         raise ConfigurationError(

@@ -178,7 +178,6 @@ def solve(
     env: Any,
     resolution: int | None = None,
     *,
-    tolerance: float | None = None,
     lipschitz: float | None = None,
 ) -> Optimal:
     """Return the optimum of a compiled environment, by backward induction on a grid of states.
@@ -192,8 +191,6 @@ def solve(
     resolution
         Cells per axis of the grid: an even number, at least 4. The default takes a few seconds.
         Must be None if the environment is finite.
-    tolerance
-        Largest error to accept.
     lipschitz
         A Lipschitz constant of Q* on the unit cube. It makes the reported error a bound.
 
@@ -205,8 +202,7 @@ def solve(
     Raises
     ------
     ConfigurationError
-        If the environment cannot be solved, `resolution` is invalid, or the error exceeds
-        `tolerance`. The last message names a resolution to try.
+        If the environment cannot be solved, or `resolution` is invalid.
 
     Examples
     --------
@@ -246,12 +242,6 @@ def solve(
     if lipschitz is not None and not is_exact:
         slope = check_float(lipschitz, "lipschitz", 0.0, np.inf)
         error = max(error, 2 * inner.horizon * slope / resolution)
-    if tolerance is not None and not error <= tolerance:
-        raise ConfigurationError(
-            f"resolution={resolution} certifies the optimum of {inner.name} only to {error:.2g}, "
-            f"not to {tolerance:g}. Try resolution={2 * resolution}, or accept "
-            f"tolerance={error:.2g}"
-        )
     return_, start_error = fine.start_value()
     return_error = error + start_error
     low, high = return_ - return_error, return_ + return_error

@@ -111,8 +111,6 @@ class Ambulance(CompiledEnv):
         Start state, or "uniform" for a random one. A number counts for every ambulance.
     horizon : int, default 5
         Steps of an episode.
-    render_mode : {"rgb_array"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------
@@ -131,7 +129,6 @@ class Ambulance(CompiledEnv):
         n_ambulances: int = 1,
         start: ArrayLike | str = 0.5,
         horizon: int = 5,
-        render_mode: str | None = None,
     ) -> None:
         travel_weight = check_float(travel_weight, "travel_weight", 0.0, 1.0)
         horizon = check_int(horizon, "horizon", 1, MOST_STEPS)
@@ -159,7 +156,7 @@ class Ambulance(CompiledEnv):
         super().__init__(
             ambulance, box, box, horizon, start=start, params=[travel_weight, *rows, *observed],
             given=ambulance_given, draw=ambulance_draw, reward_range=(0.0, 1.0),
-            name=f"ambulance {kind} {travel_weight:g}{several}", render_mode=render_mode,
+            name=f"ambulance {kind} {travel_weight:g}{several}",
         )  # fmt: skip
 
     def outcomes(self, step: int, n: int) -> Outcomes:

@@ -35,12 +35,9 @@ from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels import DYNAMICS, GIVEN, WEIGH
 from zooming.kernels.boxes.layout import BOUND_TOLERANCE
 from zooming.kernels.loop.crossing import Crossing, draw_start, play_step
-from zooming.methods import UpperMethod
 from zooming.validation import Floats, check_int, check_range, clip_rounding, short_repr
 
 Dynamics = Callable[..., float]
-MODES = ("rgb_array",)
-FRAMES_PER_SECOND = 2  # episodes are short, and each step takes time to read
 MOST_AXES = 10_000  # largest dimension of a built-in environment
 Outcomes = Weighted  # random outcomes [n, k] and their weights [n]
 
@@ -59,8 +56,6 @@ class CompiledEnv(gym.Env[Any, Any]):
     begins, or None to let `solve` choose.
     """
 
-    # Gymnasium's name and type
-    metadata = {"render_modes": list(MODES), "render_fps": FRAMES_PER_SECOND}  # noqa: RUF012
     resolution: int | None = None
 
     def __init__(
@@ -78,14 +73,8 @@ class CompiledEnv(gym.Env[Any, Any]):
         weigh: Callable[..., None] | None = None,
         reward_range: tuple[float, float] | None = None,
         name: str | None = None,
-        render_mode: str | None = None,
     ) -> None:
-        if render_mode is not None and render_mode not in MODES:
-            raise ConfigurationError(f"render_mode={render_mode!r}: choose 'rgb_array' or None")
-        self.render_mode = render_mode
         self._state: Floats | None = None
-        # (state, action, reward) of each step of the episode, with a render mode only
-        self._played: list[tuple[Floats, Floats, float]] = []
         self.observation_space, self.state_box = box_of(observation_space, "observation_space")
         self.action_space, self.action_box = box_of(action_space, "action_space")
         self.has_whole_states = isinstance(observation_space, gym.spaces.Discrete)
@@ -146,7 +135,7 @@ class CompiledEnv(gym.Env[Any, Any]):
         state = np.empty(self.state_box.shape)
         draw_start()(self.crossing().handle, self.params, state)
         observation = self._observe(state, 0, "")
-        self._state, self._step, self._played = state, 0, []
+        self._state, self._step = state, 0
         return observation, {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -165,27 +154,9 @@ class CompiledEnv(gym.Env[Any, Any]):
         else:
             reward = play_step()(handle, *now, next_state)
         observation = self._observe(next_state, self._step, "next ")
-        before, self._state = self._state, next_state
+        self._state = next_state
         self._step += 1
-        if self.render_mode is not None:
-            self._played.append((before, checked, float(reward)))
         return observation, float(reward), self._step >= self.horizon, False, info
-
-    def render(self) -> Any:
-        """Return a picture of the episode as pixels: state, action and rewards."""
-        if self.render_mode is None:
-            gym.logger.warn(
-                f"{self.name} was made without a render mode. Make it with "
-                'render_mode="rgb_array": gymnasium.make(..., render_mode="rgb_array")'
-            )
-            return None
-        if self._state is None:
-            raise gym.error.ResetNeeded(
-                f"{self.name}: no episode is under way; call reset() before render()"
-            )
-        return self._draw(self._state, self._played)
-
-    _draw = UpperMethod()
 
     def _check_action(self, action: Any) -> Floats:
         """Return a validated action as a vector for the dynamics."""
@@ -312,7 +283,6 @@ class CompiledEnv(gym.Env[Any, Any]):
         set_generator(twin, copy.deepcopy(generator, memo), seed)
         twin.params = self.params.copy()
         twin._state = None if self._state is None else self._state.copy()
-        twin._played = self._played.copy()
         return twin
 
     def __repr__(self) -> str:

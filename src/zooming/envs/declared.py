@@ -95,7 +95,6 @@ def compiled_env(
     outcomes: Any = None,
     reward_range: tuple[float, float] | None = None,
     name: str | None = None,
-    render_mode: str | None = None,
     compiled: bool | None = None,
 ) -> CompiledEnv:
     """Return an environment with your dynamics that trains as fast as the built-in ones.
@@ -131,8 +130,6 @@ def compiled_env(
         Lowest and highest reward of one step. Agents then use it by default.
     name : str, optional
         Name for messages. By default that of the function.
-    render_mode : {"rgb_array"}, optional
-        See `CompiledEnv.render`.
     compiled : bool, optional
         Whether the dynamics must compile. By default, dynamics of a given outcome that do not
         compile are called in Python, with a warning: the results are the same, about 500 times as
@@ -183,7 +180,6 @@ def compiled_env(
     spaces, own = (observation_space, action_space, horizon), as_vector(params, "params")
     options = {
         "start": start, "params": own, "reward_range": reward_range, "name": name,
-        "render_mode": render_mode,
     }  # fmt: skip
     if outcomes is None:
         if compiled is False:
@@ -294,7 +290,7 @@ def with_records(env: CompiledEnv, records: Records) -> DeclaredEnv:
     found = DeclaredEnv(
         env.given, env.observation_space, env.action_space, env.horizon, outcomes=records,
         start=(law.states, law.weights) if len(law.states) else "uniform", params=env.params,
-        reward_range=None, name=env.name, render_mode=None,
+        reward_range=None, name=env.name,
     )  # fmt: skip
     if found.n_noise != env.n_noise:
         raise ConfigurationError(

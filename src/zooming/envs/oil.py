@@ -108,8 +108,6 @@ class Oil(CompiledEnv):
         Start state, or "uniform" for a random one. A number counts for every dimension.
     horizon : int, default 5
         Steps of an episode.
-    render_mode : {"rgb_array"}, optional
-        See `CompiledEnv.render`.
 
     Examples
     --------
@@ -130,7 +128,6 @@ class Oil(CompiledEnv):
         dims: int = 1,
         start: ArrayLike | str = 0.5,
         horizon: int = 5,
-        render_mode: str | None = None,
     ) -> None:
         if survey not in SURVEYS:
             raise ConfigurationError(f"survey={survey!r}: choose one of {SURVEYS}")
@@ -157,7 +154,7 @@ class Oil(CompiledEnv):
         name = f"oil {survey} {sharpness:g}"
         super().__init__(
             oil, box, box, horizon, start=start, params=params, given=oil_given, draw=oil_draw,
-            reward_range=(0.0, 1.0), name=name, render_mode=render_mode,
+            reward_range=(0.0, 1.0), name=name,
         )  # fmt: skip
 
     def outcomes(self, step: int, n: int) -> Outcomes:

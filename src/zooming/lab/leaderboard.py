@@ -57,7 +57,7 @@ GROUPS = {"Operations problems": OPERATIONS, "Problems of the paper": PAPER}
 KNOWN = {**OPERATIONS, **PAPER}
 AGENTS = (
     "auto,planner,tree-q,adaptive-q,net-q,single-partition-q,randomized-q,net-mb,adaptive-mb,"
-    "grid-q,rule-search,sb3:PPO,sb3:SAC,sb3:TD3,sb3:DQN"
+    "grid-q,rule-search,sb3:PPO"
 )
 EPISODES, N_SEEDS, N_DEEP_SEEDS = (200, 500, 2_000), 20, 3
 VALUE_EPISODES = 1_000  # on which a final policy is valued

@@ -45,7 +45,7 @@ class BallTable(Table):
     """
 
     seen: NDArray[np.int64]
-    _episodes = balls.KERNELS
+    episode_kernels = balls.KERNELS
 
     def __init__(
         self, axes: Axes, core: NDArray[Any], space: Space, oracle: Greedy | Packing | Oracle
@@ -62,7 +62,7 @@ class BallTable(Table):
         core["n_rows"] = core["n_balls"] = horizon
         self.owner = np.empty((horizon, space.n_states, space.n_actions), np.int32)
         self.owner[:] = np.arange(horizon, dtype=np.int32)[:, None, None]
-        self._prepare()
+        self.prepare()
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class BallTable(Table):
         """Return an independent table with the same balls and the same space."""
         return copy.deepcopy(self, {id(one): one for one in (self.space, self.axes, self.oracle)})
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         """Make the handle for the kernels."""
         self._place = np.full(N_PLACES, -1)
         self.handle = self._packed(self.rows, self.stats, self.seen)

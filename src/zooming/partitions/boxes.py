@@ -82,7 +82,7 @@ _ROOM = 1024  # spare rows, so that the kernel rarely returns for a larger table
 class BoxTable(Table):
     """The boxes of one agent for all steps: rows of `kernels.BALL` and a `kernels.CORE` record."""
 
-    _episodes: Any = box_kernels.SCALED_BONUS
+    episode_kernels: Any = box_kernels.SCALED_BONUS
     _within_budget: Any = budget.BOXES  # the same for a table that removes balls
     _queries = box_kernels.QUERIES
 
@@ -93,15 +93,15 @@ class BoxTable(Table):
     ) -> None:
         self.axes, self.core, self.rows = axes, core, rows
         if self.has_budget:
-            self._episodes = self._within_budget
-        elif core["bonus_rule"][0] and self._episodes is box_kernels.SCALED_BONUS:
-            self._episodes = box_kernels.ANY_BONUS
+            self.episode_kernels = self._within_budget
+        elif core["bonus_rule"][0] and self.episode_kernels is box_kernels.SCALED_BONUS:
+            self.episode_kernels = box_kernels.ANY_BONUS
         if stats is None:
             stats = np.zeros((len(rows) if has_stats(core) else 0, int(core["n_stats"][0])))
         self.stats = stats
-        self._prepare()
+        self.prepare()
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         """Make the scratch memory and the handle for the kernels."""
         n_state, n_action = int(self.core["n_state"][0]), int(self.core["n_action"][0])
         self._place = np.full(kernels.N_PLACES, -1)
@@ -347,11 +347,11 @@ class DataTable(BoxTable):
     The last columns of `stats` have the data. `played` is scratch memory.
     """
 
-    _episodes = data_cuts.KERNELS
+    episode_kernels = data_cuts.KERNELS
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         self.played = np.zeros((int(self.core["horizon"][0]), len(self.axes)))
-        super()._prepare()
+        super().prepare()
 
     def _handle_of_more(self, more: dict[str, Any]) -> Any:
         return pack(data_cuts.Played(self.played))
@@ -360,7 +360,7 @@ class DataTable(BoxTable):
 class TreeTable(BoxTable):
     """The boxes of optimistic trees. `stats` has the statistics of `kernels.boxes.trees`."""
 
-    _episodes = trees.KERNELS
+    episode_kernels = trees.KERNELS
     _within_budget = budget.TREES
     _queries = trees.QUERIES
 

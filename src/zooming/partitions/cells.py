@@ -146,7 +146,7 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
     wanted = len(arrays["apart"][0]), math.prod(grid.bins.tolist())
     if arrays["q"].shape != wanted:  # before memory is asked for
         raise ValueError(f"q is {arrays['q'].dtype} {arrays['q'].shape}, not float64 {wanted}")
-    plan = table._new_plan(grid)
+    plan = table.new_plan(grid)
     for name in _STORED_PLAN:
         check_form(name, arrays[name], getattr(plan, name))
         getattr(plan, name)[:] = arrays[name]
@@ -154,7 +154,7 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
     values |= {"apart": arrays["apart"].copy(), "played_apart": basis.apart}
     values |= {"kept": kept, "earned": earned.copy()}
     samples = Samples(*(part.copy() for part in given))
-    counts = table._counts(int(core["n_planned"][0]), samples, grid)
+    counts = table.play_counts(int(core["n_planned"][0]), samples, grid)
     is_apart = values["apart"][0] != layout.ALIKE
     plan.visits[:] = np.where(is_apart[:, None], counts, counts[~is_apart].sum(axis=0))
     total = (plan.q + plan.bonus).reshape(*plan.best.shape, -1)
@@ -268,8 +268,8 @@ def spread_of_returns(samples: Samples, n: int, known: float) -> float:
     return float(high - middle)
 
 
-class Policy(NamedTuple):
-    """A plan for the policy, with what it takes to read it."""
+class RecommendedPlan(NamedTuple):
+    """The plan that is recommended, made without a bonus, with what it takes to read it."""
 
     key: tuple[int, int]  # number of samples that it was made from, and of plans for learning
     plan: Plan
@@ -318,11 +318,11 @@ class CellTable:
         self.earned: Floats = np.zeros(3)  # by recommended plans: episodes, mean return, variance
         self._forget()
         self.grid = call_in_thread(self._first_grid)
-        self.plan = self._new_plan(self.grid)
+        self.plan = self.new_plan(self.grid)
 
     def _forget(self) -> None:
         self._handle: Any = None  # of `cells`; has addresses, so every change of an array resets it
-        self._policy: Policy | None = None
+        self._policy: RecommendedPlan | None = None
         self._counted: tuple[tuple[int, int], Floats] | None = None
 
     @property
@@ -388,7 +388,7 @@ class CellTable:
         bins, edges = self._lay_grid(core, samples, n)
         grid = Grid(*make_grid(self.kinds, self.units, bins, edges, self.axes.n_state))
         center_states(grid, samples, n, self.axes.n_state)
-        plan = self._new_plan(grid)
+        plan = self.new_plan(grid)
         make_plan(core, samples, n, grid, widths, apart, plan, True)
         return {
             "core": core, "widths": widths, "apart": apart, "samples": samples, "grid": grid,
@@ -419,7 +419,7 @@ class CellTable:
         played = Basis(self.grid, self.widths, self.played_apart, n)
         return played, np.array([total, usual + away * plays / total, spread])
 
-    def policy(self) -> Policy:
+    def policy(self) -> RecommendedPlan:
         """Return the recommended plan, made without the bonus for exploring.
 
         It is made from what the plan `kept` was made of, or from all samples. Reading it does not
@@ -428,11 +428,11 @@ class CellTable:
         basis = self.kept or Basis(self.grid, self.widths, self.played_apart, self.n_samples)
         key, found = (basis.n_samples, self.n_plans), self._policy
         if found is None or found.key != key:
-            cells, plan = self.cells._replace(grid=basis.grid), self._new_plan(basis.grid)
+            cells, plan = self.cells._replace(grid=basis.grid), self.new_plan(basis.grid)
             given = cells.core, cells.samples, basis.n_samples, basis.grid, basis.widths
             call_in_thread(lambda: make_plan(*given, basis.apart, plan, False))
             cells = cells._replace(plan=plan)
-            found = self._policy = Policy(key, plan, basis.grid, cells, pack_cells(cells))
+            found = self._policy = RecommendedPlan(key, plan, basis.grid, cells, pack_cells(cells))
         return found
 
     def counts(self) -> Floats:
@@ -440,7 +440,7 @@ class CellTable:
         key, found = (self.n_samples, self.n_plans), self._counted
         if found is None or found[0] != key:
             grid, samples = self.policy().grid, self.samples
-            found = key, call_in_thread(lambda: self._counts(key[0], samples, grid))
+            found = key, call_in_thread(lambda: self.play_counts(key[0], samples, grid))
             self._counted = found
         return found[1]
 
@@ -449,7 +449,7 @@ class CellTable:
         """Number of plans for learning so far."""
         return int(self.core["n_plans"][0])
 
-    def _counts(self, n: int, samples: Samples, grid: Grid) -> Floats:
+    def play_counts(self, n: int, samples: Samples, grid: Grid) -> Floats:
         """Return how many of the first n samples are in each cell: [horizon, n_cells]."""
         horizon, n_cells = int(self.core["horizon"][0]), math.prod(grid.bins.tolist())
         rows = sort_by_step(samples, n, grid, self.axes.n_state, horizon)
@@ -515,7 +515,7 @@ class CellTable:
         edges = _even_edges(bins, self.units)
         return Grid(*make_grid(self.kinds, self.units, bins, edges, self.axes.n_state))
 
-    def _new_plan(self, grid: Grid) -> Plan:
+    def new_plan(self, grid: Grid) -> Plan:
         horizon, n_state = int(self.core["horizon"][0]), self.axes.n_state
         n_states = math.prod(grid.bins[:n_state].tolist())
         n_cells = n_states * math.prod(grid.bins[n_state:].tolist())

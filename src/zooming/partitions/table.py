@@ -36,7 +36,7 @@ _MADE_ANEW = {  # attributes that a copy makes for itself
 
 def _kernel(name: str) -> cached_property[Callable[..., int]]:
     """Return a property that compiles a kernel of the table when it is first used."""
-    return cached_property(lambda table: getattr(table._episodes, name)())
+    return cached_property(lambda table: getattr(table.episode_kernels, name)())
 
 
 class Table(ABC):
@@ -47,7 +47,7 @@ class Table(ABC):
     rows: NDArray[Any]
     stats: Floats  # numbers that some bonuses keep per ball; empty for others
     handle: Any  # all arrays for the kernels, see `kernels.loop.crossing`
-    _episodes: Any  # the `kernels.loop.episodes.Kernels` of this kind of table
+    episode_kernels: Any  # the `kernels.loop.episodes.Kernels` of this kind of table
     _place: NDArray[np.int64]  # see `kernels.boxes.layout.KEPT_STEP`
 
     # --- learning ---------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class Table(ABC):
     # --- copies -----------------------------------------------------------------------------------
 
     @abstractmethod
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         """Make scratch memory and the handle for the kernels."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class Table(ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._prepare()
+        self.prepare()
 
     # --- what was learned -------------------------------------------------------------------------
 

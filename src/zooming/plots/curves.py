@@ -24,7 +24,7 @@ from zooming.errors import ConfigurationError
 from zooming.plots.look import BAND, GRAY, drawing, line, set_integer_ticks
 from zooming.validation import Floats
 
-N_BINS = 40
+N_BINS = 40  # of episodes, over which returns are averaged
 SCALES = ("log", "linear")
 
 
@@ -184,8 +184,6 @@ def bin_returns(runs: Runs, n_bins: int) -> tuple[Floats, Floats, NDArray[np.int
 
 def bin_edges(episode: NDArray[np.int64], n_bins: int) -> NDArray[np.int64]:
     """Return the columns at which bins begin and end. A bin has at least K / n_bins episodes."""
-    if n_bins < 1:
-        raise ConfigurationError(f"n_bins={n_bins}: give at least one bin")
     width, last = max(1, math.ceil(episode[-1] / n_bins)), 0
     edges = [0]
     while (column := int(np.searchsorted(episode, last + width))) < len(episode):
@@ -241,7 +239,6 @@ def learning_curves(
     ax: Any = None,
     *,
     optimum: float | Optimal | None = None,
-    n_bins: int = N_BINS,
 ) -> Any:
     """Draw the mean return of each agent over the episodes, with a 95 % band over its seeds.
 
@@ -250,8 +247,6 @@ def learning_curves(
     optimum : float or Optimal, optional
         The optimal return, drawn as a horizontal line. By default that of the first `Runs` that
         has one.
-    n_bins : int
-        The number of bins of episodes over which returns are averaged.
 
     Examples
     --------
@@ -270,7 +265,7 @@ def learning_curves(
     with drawing(ax) as ax:
         widths: list[int] = []
         for i, (label, runs) in enumerate(named.items()):
-            middle, means, width = bin_returns(runs, n_bins)
+            middle, means, width = bin_returns(runs, N_BINS)
             widths += width.tolist()
             draw_band(ax, middle, means, label or None, i)
         if best is not None:

@@ -127,7 +127,7 @@ class Auto(Portfolio):
         if not isinstance(stationary, bool):
             raise ConfigurationError(f"stationary={stationary!r}: give True or False")
         self.stationary = stationary
-        self._known_range = None if known is None else self.planner.reward_range
+        self.known_range = None if known is None else self.planner.reward_range
         self.changes: list[int] = []  # episodes after which it started anew
         self._returns: Floats = np.empty(0)  # of leaders, since the last start
         self._n_doubted = -1  # of these, since returns seemed to have fallen; -1: they did not
@@ -165,10 +165,10 @@ class Auto(Portfolio):
         least, most = self._rewards_seen()
         span, tree = most - least, self.tree
         if span < SMALLEST_SPAN:
-            span = 1.0 if self._known_range is None else self._known_range[1] - self._known_range[0]
+            span = 1.0 if self.known_range is None else self.known_range[1] - self.known_range[0]
         if tree is None:
             tree = self._make_tree()
-            tree.rescale(span, None if self._known_range else most)
+            tree.rescale(span, None if self.known_range else most)
             self._teach_pilot(tree)
             self._add(tree)
         elif span != tree.scale:
@@ -300,7 +300,7 @@ class Auto(Portfolio):
     def _make_tree(self) -> TreeQ:
         # With "all" a split makes 2^axes balls: 700 MB after 100 episodes on 12 axes.
         split = "all" if self.axes.n_wide <= MOST_CUBES else "longest"
-        reward_range = self._known_range or (-LARGEST_REWARD / 2, LARGEST_REWARD / 2)
+        reward_range = self.known_range or (-LARGEST_REWARD / 2, LARGEST_REWARD / 2)
         options = {**self.planner.problem.options, "reward_range": reward_range, "split": split}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the planner has warned of the same
@@ -350,7 +350,7 @@ class Auto(Portfolio):
     # --- files ------------------------------------------------------------------------------------
 
     def option_values(self) -> dict[str, Any]:
-        known = None if self._known_range is None else list(self._known_range)
+        known = None if self.known_range is None else list(self.known_range)
         options = {**self.problem.options, "reward_range": known, "seed": self.seed}
         del options["rewards"]
         own = {"max_samples": self.max_samples, "rule": self._given_rule}

@@ -334,21 +334,21 @@ class Portfolio(Delegate):
         self._played: Played | None = None  # what some agents have yet to learn
         self._update: PendingUpdate | None = None  # what some agents have yet to learn, too
         self._order = EpisodeOrder()
-        self._share_lock()
+        self.share_lock()
         is_nested = any(isinstance(agent, Portfolio) for agent in self._parts)
         if not is_nested and all(hasattr(agent, "play") for agent in self._parts):
             self.play = self._play_blocks  # for the compiled driver
 
-    def _share_lock(self) -> None:
+    def share_lock(self) -> None:
         """Let the agents have the lock of the portfolio: whoever reads one of them waits."""
         for agent in self._parts:
             agent.run.lock = self.run.lock
             if isinstance(agent, Portfolio):
-                agent._share_lock()
+                agent.share_lock()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._share_lock()
+        self.share_lock()
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -691,9 +691,9 @@ class Portfolio(Delegate):
             self._settle()  # after an interrupt, agents may have episodes to learn
             return self._parts[self._best()]
 
-    def _should_earn(self) -> tuple[float, float] | None:
+    def should_earn(self) -> tuple[float, float] | None:
         best = self._best()
-        own = self._parts[best]._should_earn()
+        own = self._parts[best].should_earn()
         return self.choice.late(best) if own is None else own
 
     def _best(self) -> int:
@@ -741,7 +741,7 @@ class Portfolio(Delegate):
         player, trend = int(self.counts[PLAYER]), self.trend
         latest = None if self.is_guided else trend.late()  # it knows only own episodes
         guide = self.guide
-        expected = None if self.is_guided else self._should_earn()
+        expected = None if self.is_guided else self.should_earn()
         found = {
             "episodes": self.n_episodes,
             "horizon": self._horizon_words(),
@@ -753,7 +753,7 @@ class Portfolio(Delegate):
             "agents": {name: choice.words(k) for k, name in enumerate(names)},
             "return": None if latest is None else plus_minus(*latest),
             **({} if guide is None else {"rule": guide.status()}),
-            "warnings": self._warnings(),
+            "warnings": self.doubts(),
         }
         if self.is_guided:
             rule = found["rule"]
@@ -770,12 +770,12 @@ class Portfolio(Delegate):
         """Return a unique name for each agent."""
         return unique_names(self._parts)
 
-    def _warnings(self) -> list[str]:
+    def doubts(self) -> list[str]:
         """Return sentences on what seems wrong, those of the agents included."""
         found = [] if self.trend.has_improved() else [STUCK]
         found += self._doubt_short_horizon()  # a portfolio counts for its parts
         for agent in self._parts:
-            found += agent._warnings()
+            found += agent.doubts()
         return found
 
     def __repr__(self) -> str:

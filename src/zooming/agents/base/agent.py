@@ -848,11 +848,11 @@ class Agent(ABC):
     def _repr_html_(self) -> str:
         return str(self.status()._repr_html_())
 
-    def _should_earn(self) -> tuple[float, float] | None:
+    def should_earn(self) -> tuple[float, float] | None:
         """Return (mean return that the policy should earn, standard error); None if unknown."""
         return None
 
-    def _warnings(self) -> list[str]:
+    def doubts(self) -> list[str]:
         """Return one sentence per suspected problem, for `status()`."""
         return self._doubt_short_horizon()
 
@@ -905,7 +905,7 @@ class Agent(ABC):
             **self._status(),
             **({"rewards clipped": self.n_clipped} if self.n_clipped else {}),
             **({} if self.guide is None else {"rule": self.guide.status()}),
-            "warnings": self._warnings(),
+            "warnings": self.doubts(),
         })  # fmt: skip
 
     def _status(self) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from zooming.agents.files import container as files
 from zooming.agents.files import registry
 from zooming.agents.files.device import is_block, load_block
 from zooming.agents.files.env import (
-    GONE_MODES,
     StoredEnv,
     compare_env,
     env_recipe,
@@ -178,7 +177,7 @@ def _from_parts(
             )
     elif header["env"]["make"] is not None:
         mode = header["env"]["make"]["kwargs"].get("render_mode")
-        if mode in GONE_MODES:
+        if mode is not None:
             warnings.warn(
                 f"{path}: the agent was saved with render_mode={mode!r}, which is gone; its "
                 "environment was made without a render mode",

@@ -395,7 +395,7 @@ class Planner(Agent):
         "recommended should earn" is the mean return of the episodes that recommended plans have
         played, exploring included; if they have played none, what the model promises.
         """
-        core, widths, expected = self.table.core[0], self.table.widths, self._should_earn()
+        core, widths, expected = self.table.core[0], self.table.widths, self.should_earn()
         forms = self.table.apart  # of each step; bandwidths are those of the most frequent form
         n_apart = {"rewards": int((forms[0] > 0).sum()), "values": int((forms[1] > 0).sum())}
         apart = [int(np.bincount(row).argmax()) for row in forms]
@@ -420,7 +420,7 @@ class Planner(Agent):
             "recommended should earn": None if expected is None else plus_minus(*expected),
         }
 
-    def _should_earn(self) -> tuple[float, float] | None:
+    def should_earn(self) -> tuple[float, float] | None:
         plays, mean, variance = self.table.earned.tolist()
         if self.table.kept is not None:
             return mean, float(np.sqrt(variance / plays))
@@ -433,7 +433,7 @@ class Planner(Agent):
         value, penalty = self.table.start_value(found.grid, found.plan, found.key[0])
         return value, penalty / OPTIMISM
 
-    def _warnings(self) -> list[str]:
+    def doubts(self) -> list[str]:
         """Return one sentence per sign that an option of the agent may not fit the problem."""
         table, core = self.table, self.table.core[0]
         if self.n_episodes < UNDOUBTED:

@@ -258,7 +258,7 @@ class QLearner(Agent):
         """Return a copy with its own table and generator state. The environment is shared."""
         twin = copy.copy(self)
         twin.table, twin.run.env_generator = self.table.copy(), self.run.env_generator
-        vars(twin).update(_paused=self._paused.copy())
+        twin._paused = self._paused.copy()
         return twin
 
     def _act(self, step: int, observation: Any, info: Mapping[str, Any] | None, keeps: bool) -> Any:

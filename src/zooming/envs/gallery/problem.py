@@ -224,7 +224,7 @@ def places(settings: type, *further: str, tail: str | None = None) -> Any:
 
 
 def _parameters(settings: Any) -> str:
-    """Return the section of a docstring that lists the settings and the render mode."""
+    """Return the section of a docstring that lists the settings."""
     lines = ["Parameters", "----------"]
     for one in fields(settings):
         given = one.default
@@ -233,8 +233,6 @@ def _parameters(settings: Any) -> str:
         meaning = one.metadata["meaning"]
         lines += [f"{one.name} : {one.metadata['kind']}, {said}"]
         lines += [f"    {meaning[0].upper()}{meaning[1:]}."]
-    lines += ['render_mode : {"rgb_array"}, optional']
-    lines += ["    See `CompiledEnv.render`."]
     return "".join(f"    {line}\n" for line in lines)
 
 
@@ -289,7 +287,7 @@ class GalleryEnv(CompiledEnv):
         head, examples, tail = (cls.__doc__ or "").partition("    Examples\n")
         cls.__doc__ = head + _parameters(cls.model.settings) + "\n" + examples + tail
 
-    def __init__(self, render_mode: str | None = None, **options: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         model, label = self.model, type(self).__name__
         refuse_unknown(label, options, model.settings)
         self.settings: Any = model.settings(**options)
@@ -315,7 +313,6 @@ class GalleryEnv(CompiledEnv):
             params=[len(values), 2 + len(numbers), *numbers, *values.ravel()], given=given,
             draw=draw, n_noise=width, weigh=weigh, reward_range=layout.reward_range,
             name=layout.name or re.sub("(?<!^)(?=[A-Z])", " ", label).lower(),
-            render_mode=render_mode,
         )  # fmt: skip
         self.resolution = layout.resolution
 

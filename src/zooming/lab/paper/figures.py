@@ -60,16 +60,6 @@ class Figure:
 CAPTION = "caption"  # of the figure itself
 
 
-def _near(state: float, action: float, source: str = CAPTION) -> Claim:
-    text = f"the partition is finer around ({state:g}, {action:g})."
-    return Claim(text, source, claims.fine_near, (state, action))
-
-
-def _finest(source: str) -> Claim:
-    text = "the partition is finest at (0.75, 0.75)."
-    return Claim(text, source, claims.finest_at, (0.75, 0.75))
-
-
 def _better_than(name: str, text: str) -> tuple[Claim, Claim]:
     """Return the claims that the adaptive agent performs better, and learns a better policy."""
     return (
@@ -92,23 +82,13 @@ def _heuristic_wins(name: str, text: str) -> tuple[Claim, Claim]:
     )
 
 
-# "better empirical rewards", "a much smaller partition" (section 1.1), "saves on time" (4.1): for
-# every problem
+# "better empirical rewards", "a much smaller partition" (section 1.1): for every problem
 _ALWAYS = (
     Claim("the adaptive agent learns faster than the net.", "section 1.1", claims.beats),
     Claim("the adaptive agent ends better than the net.", "section 1.1", claims.ends_ahead),
     Claim("the adaptive partition is much smaller.", "section 1.1", claims.fewer_balls),
-    Claim("the adaptive agent saves time.", "section 4.1", claims.saves_time),
 )
-_WELL = (_near(0.75, 0.75), _finest(CAPTION))
-_NARROW = _finest("section 7.3")  # "able to narrow in on the point with large reward"
-_EXPLORES = Claim("the net explores more parts of the space.", CAPTION, claims.net_explores_more)
-_COARSE = Claim("the net suffers from its discretization error.", CAPTION, claims.net_falls_short)
-_DIAGONAL = Claim("the partition is finer along the diagonal.", CAPTION, claims.fine_along_diagonal)
-_CONTOURS = Claim(
-    "the partition follows the contours of Q*.", "section 7.3", claims.follows_optimum
-)
-_STAY = (*_ALWAYS, *_heuristic_wins("no-movement", "no movement"), _DIAGONAL)
+_STAY = (*_ALWAYS, *_heuristic_wins("no-movement", "no movement"))
 _MEDIAN = (*_ALWAYS, *_heuristic_wins("median", "the median"))
 # "much better performance compared to heuristics"
 _ABSTRACT, _POLICIES = zip(
@@ -116,48 +96,24 @@ _ABSTRACT, _POLICIES = zip(
 )
 _NOBODY = Claim("no agent is optimal.", CAPTION, claims.nobody_is_optimal)
 _MIXED = (*_ALWAYS, _NOBODY, *_POLICIES, *_ABSTRACT)
-_SHIFTING = (*_ALWAYS, *_ABSTRACT, _CONTOURS)
+_SHIFTING = (*_ALWAYS, *_ABSTRACT)
 
 FIGURES = tuple(
     Figure(*figure)
     for figure in (
         ((1,), "ambulance-shifting-0", "ambulance, shifting arrivals, c = 0", _SHIFTING),
-        ((2, 7), "oil-laplace-1", "oil, Laplace survey, lambda = 1", (*_ALWAYS, *_WELL)),
+        ((2, 7), "oil-laplace-1", "oil, Laplace survey, lambda = 1", _ALWAYS),
         ((3, 13), "ambulance-beta-1", "ambulance, Beta(5, 2) arrivals, c = 1", _STAY),
-        ((4,), "oil-quadratic-1", "oil, quadratic survey, lambda = 1", (*_ALWAYS, *_WELL)),
-        (
-            (5,), "oil-quadratic-10", "oil, quadratic survey, lambda = 10",
-            (*_ALWAYS, _EXPLORES, _NARROW),
-        ),
-        (
-            (6,), "oil-quadratic-50", "oil, quadratic survey, lambda = 50",
-            (*_ALWAYS, _COARSE, _NARROW),
-        ),
-        (
-            (8,), "oil-laplace-10", "oil, Laplace survey, lambda = 10",
-            (*_ALWAYS, *_WELL, _COARSE),
-        ),
-        (
-            (9,), "oil-laplace-50", "oil, Laplace survey, lambda = 50",
-            (*_ALWAYS, _COARSE, _NARROW),
-        ),
+        ((4,), "oil-quadratic-1", "oil, quadratic survey, lambda = 1", _ALWAYS),
+        ((5,), "oil-quadratic-10", "oil, quadratic survey, lambda = 10", _ALWAYS),
+        ((6,), "oil-quadratic-50", "oil, quadratic survey, lambda = 50", _ALWAYS),
+        ((8,), "oil-laplace-10", "oil, Laplace survey, lambda = 10", _ALWAYS),
+        ((9,), "oil-laplace-50", "oil, Laplace survey, lambda = 50", _ALWAYS),
         ((10,), "ambulance-uniform-1", "ambulance, uniform arrivals, c = 1", _STAY),
-        (
-            (11,), "ambulance-uniform-0.25", "ambulance, uniform arrivals, c = 0.25",
-            (*_MIXED, _near(0.5, 0.5, "section 7.3")),
-        ),
-        (
-            (12,), "ambulance-uniform-0", "ambulance, uniform arrivals, c = 0",
-            (*_MEDIAN, _near(0.5, 0.5)),
-        ),
-        (
-            (14,), "ambulance-beta-0.25", "ambulance, Beta(5, 2) arrivals, c = 0.25",
-            (*_MIXED, _near(0.7, 0.7, "section 7.3")),
-        ),
-        (
-            (15,), "ambulance-beta-0", "ambulance, Beta(5, 2) arrivals, c = 0",
-            (*_MEDIAN, _near(0.7, 0.7)),
-        ),
+        ((11,), "ambulance-uniform-0.25", "ambulance, uniform arrivals, c = 0.25", _MIXED),
+        ((12,), "ambulance-uniform-0", "ambulance, uniform arrivals, c = 0", _MEDIAN),
+        ((14,), "ambulance-beta-0.25", "ambulance, Beta(5, 2) arrivals, c = 0.25", _MIXED),
+        ((15,), "ambulance-beta-0", "ambulance, Beta(5, 2) arrivals, c = 0", _MEDIAN),
         ((), "ambulance-shifting-0.25", "ambulance, shifting arrivals, c = 0.25", _SHIFTING),
         ((), "ambulance-shifting-1", "ambulance, shifting arrivals, c = 1", _STAY),
     )

@@ -18,7 +18,7 @@ from zooming import plots
 from zooming.agents.files import container as files
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import ConfigurationError
-from zooming.lab.paper.claims import Verdict, final_returns, growth_exponent, overall
+from zooming.lab.paper.claims import Verdict, growth_exponent, overall
 from zooming.lab.paper.figures import Figure, figures_named
 from zooming.lab.paper.sweep import (
     ADAPTIVE,
@@ -200,9 +200,6 @@ def _figure_entry(evidence: Evidence, verdicts: Sequence[Verdict]) -> dict[str, 
                 (evidence.runs[NET].regret - evidence.runs[ADAPTIVE].regret)[:, -1]
                 / evidence.episodes
             )
-        ),
-        "net_error": _as_list(
-            mean_interval(evidence.optimal.return_ - final_returns(evidence, NET))
         ),
         "zooming_dimension": evidence.optimal.zooming_dimension(),
         "exponent": growth_exponent(evidence.runs[ADAPTIVE]),

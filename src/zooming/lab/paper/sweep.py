@@ -8,7 +8,7 @@ nets. Here scales go down to 0, which means no bonus.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from zooming.agents.base.agent import Agent
 from zooming.analysis.optimal import Optimal
 from zooming.lab.paper.figures import Figure
 from zooming.lab.study.problems import AgentChoice
-from zooming.lab.study.store import Store
 from zooming.lab.study.study import Study, read_study, run_all
 from zooming.lab.tune import PAPERS_SCALES, GridSearch, best_value
 from zooming.plots.curves import Runs
@@ -42,24 +41,13 @@ class Evidence:
     optimal: Optimal
     choices: dict[str, AgentChoice]
     entropy: int
-    # Mean processor time of a run, by agent: the report's "ms a run".
-    seconds: dict[str, float] = field(default_factory=dict)
-    trained: dict[tuple[str, int], Agent] = field(default_factory=dict, repr=False)
-
-    def agent(self, name: str, run: int, env: Any = None) -> Agent:
-        """Return the untrained agent of one evaluation run, on `env` if it is given."""
-        problem_env = self.figure.preset.make() if env is None else env
-        return self.choices[name].make(problem_env, seeds.derive_seed(self.entropy, f"run {run}"))
 
     def train_again(self, name: str, run: int) -> Agent:
-        """Train the agent of one evaluation run again, with the same result to the last bit.
-
-        Claims and pictures read the same agent.
-        """
-        if (name, run) not in self.trained:
-            self.trained[name, run] = self.agent(name, run)
-            self.trained[name, run].learn(self.episodes)
-        return self.trained[name, run]
+        """Train the agent of one evaluation run again, with the same result to the last bit."""
+        env, seed = self.figure.preset.make(), seeds.derive_seed(self.entropy, f"run {run}")
+        agent = self.choices[name].make(env, seed)
+        agent.learn(self.episodes)
+        return agent
 
 
 def sweep(
@@ -121,7 +109,6 @@ def sweep(
     found = []
     for figure, chosen in choices.items():
         by_label = read_study(evaluation / figure.problem)
-        times = Store.of_folder(evaluation / figure.problem).seconds_per_run()
         optimal = figure.preset.optimal(optimum)
         assert optimal is not None, "every problem of the paper can be solved"
         found.append(
@@ -134,7 +121,6 @@ def sweep(
                 optimal,
                 chosen,
                 entropy,
-                {name: times[figure.problem, choice.label] for name, choice in chosen.items()},
             )
         )
     return found

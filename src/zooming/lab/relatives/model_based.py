@@ -48,7 +48,7 @@ class ModelTable(BoxTable):
     `model` has a `MODEL_BALL` record for each row. `counts` has the histograms of next states.
     """
 
-    _episodes = models.KERNELS
+    episode_kernels = models.KERNELS
 
     def __init__(
         self,

@@ -20,15 +20,15 @@ from zooming.validation import Floats
 class NeighborTable(BoxTable):
     """The boxes of a net whose samples count for all near states, see `kernels.boxes.neighbors`."""
 
-    _episodes = neighbors.KERNELS
+    episode_kernels = neighbors.KERNELS
 
     @classmethod
     def of_cells(cls, axes: Axes, core: NDArray[Any], borders: list[Floats]) -> BoxTable:
         table = super().of_cells(axes, core, borders)
-        table._prepare()
+        table.prepare()
         return table
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         n_state, table = self.axes.n_state, self.axes.table
         _, low, high = self.boxes(0)
         found = [np.unique((low + high)[:, axis] / 2) for axis in range(n_state)]
@@ -40,7 +40,7 @@ class NeighborTable(BoxTable):
                 share = min(1.0, float(self.core["spacing"][0]) / table[axis, WEIGHT])
                 self.reach[axis] = share * (1 - LENGTH_TOLERANCE)
         self.played = np.zeros((int(self.core["horizon"][0]), len(self.axes)))
-        super()._prepare()
+        super().prepare()
 
     def _handle_of_more(self, more: dict[str, Any]) -> Any:
         return pack(neighbors.Neighbors(self.played, self.centers, self.reach))

@@ -42,7 +42,7 @@ class SearchTable(BoxTable):
     Before the first evaluations are done, there is no copy, and `search["n_copies"]` is 0.
     """
 
-    _episodes = searching.KERNELS
+    episode_kernels = searching.KERNELS
     _queries = searching.QUERIES
 
     def __init__(

@@ -1,11 +1,11 @@
-"""The learners of Stable-Baselines3 as agents."""
+"""PPO of Stable-Baselines3 as an agent."""
 
 from __future__ import annotations
 
 import inspect
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,10 +22,8 @@ from zooming.kernels import LOW, WIDTH
 from zooming.lab.rivals.grid_q import ActionGrid
 from zooming.lab.rivals.rival import Allowed, Rival, Steps, Transition, import_library
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
-from zooming.validation import Floats, check_choice, check_float, check_int, option_names, suggest
+from zooming.validation import Floats, check_int, option_names, suggest
 
-ALGORITHMS = ("PPO", "SAC", "TD3", "DQN")
-CONTINUOUS = ("SAC", "TD3")  # play boxes only
 _SET_HERE = ("policy", "env", "seed")  # options of the library that the adapter sets
 _FOREVER = 2**60  # steps: the agent, not the library, decides when to stop
 _ONE_AT_A_TIME = threading.RLock()
@@ -76,32 +74,21 @@ class _Played(gym.Env[Any, Any]):
 
 
 class DeepAgent(Rival):
-    """A learner of Stable-Baselines3 with its default settings, and the step in the observation.
+    """PPO of Stable-Baselines3 with its default settings, and the step in the observation.
 
     An observation holds every state axis scaled to [-1, 1], or one-hot if it is categorical, and
     the step scaled to [-1, 1]. Rewards are divided by the span of `reward_range`. The end of the
     horizon is terminal. The discount is 1, because returns are not discounted. Everything else is
     the library's default. It learns by the loop of its library: `learn(episodes)`, and neither from
-    `update` nor from logs. A second call of `learn` drops what a rollout of PPO has begun.
-
-    Continuous actions are scaled to [-1, 1]. TD3 has no exploration noise in the library, so it
-    gets the noise of its paper. DQN plays a grid of `bins` points per action axis, both ends
-    included. torch is set to one thread. The agent cannot be saved.
+    `update` nor from logs. A second call of `learn` drops what a rollout has begun. Continuous
+    actions are scaled to [-1, 1]. torch is set to one thread. The agent cannot be saved.
 
     Parameters
     ----------
     env : gymnasium.Env
         The environment to learn on.
-    algorithm : {"PPO", "SAC", "TD3", "DQN"}
-        The class of Stable-Baselines3.
     settings : dict, optional
-        Arguments of that class, for example {"learning_rate": 0.001}.
-    bins : int, default 11
-        Points of the grid along each action axis, for DQN.
-    noise : float, default 0.1
-        Standard deviation of the noise that TD3 adds to actions in [-1, 1].
-    episodes : int, default 2000
-        Number of episodes for DQN's exploration schedule. A study passes its own number.
+        Arguments of the library's class, for example {"learning_rate": 0.001}.
     **options
         Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights,
         names, seed.
@@ -114,7 +101,7 @@ class DeepAgent(Rival):
     Examples
     --------
     >>> import gymnasium as gym
-    >>> agent = DeepAgent(gym.make("zooming/Oil-v0"), "PPO", {"n_steps": 64}, seed=0)
+    >>> agent = DeepAgent(gym.make("zooming/Oil-v0"), {"n_steps": 64}, seed=0)
     >>> history = agent.learn(20)
     >>> len(history), agent.n_episodes
     (20, 20)
@@ -123,21 +110,12 @@ class DeepAgent(Rival):
     def __init__(
         self,
         env: Any,
-        algorithm: str,
         settings: Mapping[str, Any] | None = None,
-        *,
-        bins: int = 11,
-        noise: float = 0.1,
-        episodes: int = 2000,
         **options: Any,
     ) -> None:
         super().__init__(env, **options)
-        self.algorithm, self.settings = algorithm, dict(settings or {})
-        self.bins = check_int(bins, "bins", 2, 10_000)
-        self.noise = check_float(noise, "noise", 0.0, 10.0)
-        self.episodes = check_int(episodes, "episodes", 1)
-        check_choice("algorithm", algorithm, ALGORITHMS)
-        learner = getattr(import_library("stable_baselines3"), algorithm)
+        self.settings = dict(settings or {})
+        learner = import_library("stable_baselines3").PPO
         self._check_settings(learner)
         axes = self.axes
         kinds = axes.kinds[: axes.n_state]
@@ -159,10 +137,7 @@ class DeepAgent(Rival):
         self._generators: tuple[Any, Any] | None = None  # of numpy.random and torch
         self.model = self._make_model(learner)
 
-    @property
-    def label(self) -> str:
-        """The name in studies, such as "sb3:PPO"."""
-        return f"sb3:{self.algorithm}"
+    label = "sb3:PPO"  # the name in studies
 
     def learn(self, episodes: int, **options: Any) -> History:
         """Play episodes by the loop of the library. Other options of `Agent.learn` are refused."""
@@ -237,8 +212,7 @@ class DeepAgent(Rival):
         networks: int = sum(
             one.numel() * one.element_size() for one in self.model.policy.parameters()
         )
-        is_off_policy = hasattr(self.model, "replay_buffer")
-        buffer = self.model.replay_buffer if is_off_policy else self.model.rollout_buffer
+        buffer = self.model.rollout_buffer
         arrays = [one for one in vars(buffer).values() if isinstance(one, np.ndarray)]
         return networks + sum(one[: buffer.size()].nbytes for one in arrays)
 
@@ -267,19 +241,12 @@ class DeepAgent(Rival):
         Raise ConfigurationError if the library cannot play the actions of the environment.
         """
         are_boxes = [kind == INTERVAL for kind in self.axes.kinds[self.axes.n_state :]]
-        if self.algorithm == "DQN":
-            return ActionGrid(self.axes, self.bins).actions
         if all(are_boxes):
             return None
-        if self.algorithm in CONTINUOUS:
-            raise ConfigurationError(
-                f"{self.label} plays continuous actions only, and the actions of "
-                f"{self.env_name} are whole numbers, at least in part; take sb3:PPO or sb3:DQN"
-            )
         if any(are_boxes):
             raise ConfigurationError(
                 f"{self.label} plays either continuous actions or whole numbers, but "
-                f"{self.env_name} has axes of both kinds; take sb3:DQN, which plays a grid"
+                f"{self.env_name} has axes of both kinds; take grid-q, which plays a grid"
             )
         return ActionGrid(self.axes, 100_000).actions
 
@@ -295,40 +262,24 @@ class DeepAgent(Rival):
     def _make_model(self, learner: Any) -> Any:
         """Make the library's learner, with its own random generators."""
         ours: dict[str, Any] = {"gamma": 1.0, "device": "cpu"}
-        if self.algorithm == "TD3":
-            n = self.axes.n_action
-            noises = import_library("stable_baselines3.common.noise")
-            ours["action_noise"] = noises.NormalActionNoise(np.zeros(n), np.full(n, self.noise))
         seed = seeds.derive_seed(self.seed, "agent", np.uint32) >> 1
         before = random.getstate()
         with self._own_generators():
             model = learner("MlpPolicy", self._played, **{**ours, **self.settings, "seed": seed})
         random.setstate(before)
-        if self.algorithm == "DQN":
-            # The library's schedule is a share of all steps, which it is not told here.
-            schedule, planned = model.exploration_schedule, self.episodes * self.horizon
-            model.exploration_schedule = lambda _: schedule(
-                max(0.0, 1.0 - model.num_timesteps / planned)
-            )
         return model
 
 
 def _own_options() -> frozenset[str]:
     """Return the names of the adapter's own options, without those of the library."""
-    return frozenset(option_names(DeepAgent)) - {"env", "algorithm", "settings"}
+    return frozenset(option_names(DeepAgent)) - {"env", "settings"}
 
 
-def make_deep(algorithm: str) -> Callable[..., DeepAgent]:
-    """Return a function `make(env, seed=..., **settings)` that makes a deep rival for a study.
+def make_deep(env: Any, **options: Any) -> DeepAgent:
+    """Return PPO of Stable-Baselines3, with the step in the observation.
 
     Options that are not the adapter's own are passed to the library.
     """
     own = _own_options()
-
-    def make(env: Any, **options: Any) -> DeepAgent:
-        ours = {name: options.pop(name) for name in [*options] if name in own}
-        return DeepAgent(env, algorithm, options, **ours)
-
-    make.__doc__ = f"{algorithm} of Stable-Baselines3, with the step in the observation."
-    make.__name__ = algorithm
-    return make
+    ours = {name: options.pop(name) for name in [*options] if name in own}
+    return DeepAgent(env, options, **ours)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 import gymnasium as gym
 
@@ -54,9 +52,8 @@ def import_named(module: str) -> None:
         importlib.import_module(module)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            near = suggest(module, _list_modules(Path(here)))
             raise ConfigurationError(
-                f"there is no module {module!r} in {here}, and none is installed{near}"
+                f"there is no module {module!r} in {here}, and none is installed"
             ) from error
         raise ConfigurationError(
             f"the module {module!r} cannot be imported: {type(error).__name__}: {error}"
@@ -77,8 +74,6 @@ def find_id(env_id: str) -> str:
         )
     if module is not None and name not in gym.registry:
         near = suggest(name, gym.registry)
-        if isinstance(getattr(sys.modules[module], name, None), type):
-            near = f"; add gymnasium.register('{name}-v0', entry_point={name}) at its end"
         raise ConfigurationError(f"the module {module!r} registers no environment {name!r}{near}")
     return name
 
@@ -86,21 +81,3 @@ def find_id(env_id: str) -> str:
 def module_names(env_ids: Iterable[str]) -> list[str]:
     """Return the modules that environment ids name, without duplicates."""
     return [*dict.fromkeys(module for module, _ in map(split_id, env_ids) if module is not None)]
-
-
-def propose(env_id: str) -> str:
-    """Return a proposal of `module:Id` if a file of this folder names the Id, or "".
-
-    The files are read, not imported.
-    """
-    named = re.compile(rf"[\"']{re.escape(env_id)}[\"']")
-    for path in sorted(Path.cwd().glob("*.py")):
-        if path.is_file() and named.search(path.read_text(errors="replace")):
-            return f"; did you mean '{path.stem}:{env_id}'?"
-    return ""
-
-
-def _list_modules(folder: Path) -> list[str]:
-    """Return the names of modules and packages in a folder."""
-    files = [path.stem for path in folder.glob("*.py")]
-    return files + [path.parent.name for path in folder.glob("*/__init__.py")]

@@ -21,7 +21,7 @@ from zooming.agents.tables.net_q import NetQ
 from zooming.analysis.optimal import Optimal
 from zooming.analysis.solve import check_solvable, default_resolution, is_finite, solve
 from zooming.errors import ConfigurationError
-from zooming.lab.rivals.deep import ALGORITHMS, make_deep
+from zooming.lab.rivals.deep import make_deep
 from zooming.lab.rivals.grid_q import GridQ
 from zooming.lab.rivals.rule_search import RuleSearch
 from zooming.lab.study import modules
@@ -62,7 +62,7 @@ AGENTS: dict[str, Callable[..., Agent]] = {
     "metric-q": metric_q,
     "grid-q": GridQ,
     "rule-search": RuleSearch,
-    **{f"sb3:{name}": make_deep(name) for name in ALGORITHMS},
+    "sb3:PPO": make_deep,
 }
 DEEP = "sb3:"  # agents that take seconds or minutes a run
 _OIL = {f"oil-{survey}-{sharpness:g}": {"survey": survey, "sharpness": sharpness}
@@ -153,8 +153,8 @@ class AgentChoice:
 
     def make(self, env: Any, seed: int, episodes: int | None = None) -> Agent:
         """Make the agent. `episodes` is passed to rivals that need the number of episodes."""
-        is_told = self.kind == "rule-search" or self.kind.startswith(DEEP)
-        budget = {"episodes": episodes} if episodes is not None and is_told else {}
+        is_told = self.kind == "rule-search" and episodes is not None
+        budget = {"episodes": episodes} if is_told else {}
         return AGENTS[self.kind](env, seed=seed, **{**budget, **self.settings})
 
 
@@ -192,7 +192,7 @@ def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
     problem = Problem(_make_label(name, options), name, options)
     problem.import_module()
     if modules.find_id(name) not in gym.registry:
-        near = modules.propose(name) or suggest(name, [*PRESETS, *gym.registry])
+        near = suggest(name, [*PRESETS, *gym.registry])
         raise ConfigurationError(
             f"no problem is named {name!r}{near} (zooming list shows the presets; {modules.HOW})"
         )
