@@ -22,7 +22,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -166,7 +166,8 @@ class Plan:
         interval = _widened(mean_interval(self.returns), math.sqrt(folds / (folds - 1)))
         bound = self._bound()
         advance(1)
-        self.value = PlanValue(*astuple(interval), float(own.mean()), bound, agent)
+        more = {"in_sample": float(own.mean()), "bound": bound, "_agent": agent}
+        self.value = PlanValue(**vars(interval), **more)
         self.warnings = _doubts(self.records, self.horizon)
 
     # --- how good ---------------------------------------------------------------------------------

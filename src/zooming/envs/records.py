@@ -356,7 +356,7 @@ def smooth(column: Floats) -> Weighted:
     law = np.empty(len(counts))
     fit_smooth()(counts, np.full(len(counts), float(n)), law)
     keep = law > NONE / n
-    values = low + unit * (np.flatnonzero(keep) - below)
+    values = np.asarray(low + unit * (np.flatnonzero(keep) - below), np.float64)
     return values[:, None], law[keep] / law[keep].sum()
 
 
@@ -376,7 +376,8 @@ def _on_a_line(column: Floats, top: float) -> tuple[float, float, Floats]:
     n_points = max(int(width / unit + 1e-6) + 1, 2)
     first = np.minimum((index + 1e-6).astype(int), n_points - 2)
     share = np.clip(index - first, 0.0, 1.0)
-    counts = np.bincount(first, seen * (1.0 - share), n_points)
+    counts: Floats = np.zeros(n_points)
+    counts += np.bincount(first, seen * (1.0 - share), n_points)
     counts += np.bincount(first + 1, seen * share, n_points)
     return float(places[0]), unit, counts
 
