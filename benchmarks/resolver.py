@@ -181,7 +181,7 @@ def covered(name: str, n: int) -> list[int]:
         for k, (one, its) in enumerate(rules):
             gain, slack = plan.compare(one).difference, 1e-9
             counts[k + 1] += gain.low - slack <= (its - lost) * found.unit <= gain.high + slack
-    return counts
+    return [int(count) for count in counts]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
