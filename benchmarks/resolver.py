@@ -1,14 +1,18 @@
 """What `Resolver` reaches where the noise depends on neither state nor action.
 
     python benchmarks/resolver.py [--seeds 20] [--auto 2] [--episodes 2000] [--only Bidding,Oil]
+    python benchmarks/resolver.py --hidden --only Newsvendor,Bidding
     python benchmarks/resolver.py --coverage 40
 
 One line per problem: the policy after 10, 200 and all episodes, in percent of the way from random
 actions to the optimum (mean over seeds), and the regret in units of that way (mean and worst
 seed). Beside it are the regret of `Auto`, and what the problem's rule would have lost.
 
+With `--hidden`, demand beyond the stock and prices above the bid are not told.
+
 With `--coverage`, one line per problem instead: of so many sets of 60 recorded episodes, how many
-have a plan whose true value is in the 95 % interval of `zooming.plan`.
+have a plan whose true value is in the 95 % interval of `zooming.plan`, and how many a true gain
+over the optimum, and over the rule, in that of `compare`.
 
 Returns are noisy, so the loss of a plan is not taken from them. Let Q* be solved on a fine grid
 with the true law, and a* its action. With the states that the plan reaches on drawn noise,
@@ -115,12 +119,30 @@ def _draw(env: Any, n: int, seed: int = 12345) -> tuple[Any, Any]:
     return np.array(noise), np.array(starts)
 
 
+class Hidden(gym.Wrapper[Any, Any, Any, Any]):
+    """A problem that tells its noise up to a limit: the stock after the order, or the bid."""
+
+    def reset(self, **options: Any) -> Any:
+        self.state, info = self.env.reset(**options)
+        return self.state, info
+
+    def step(self, action: Any) -> Any:
+        limit = float(action[0])
+        if "Newsvendor" in str(self.env):
+            limit = min(limit + float(self.state[0]), float(self.action_space.high[0]))
+        self.state, *rest, info = self.env.step(action)
+        noise, info = float(info["outcome"][0]), dict(info, censored=info["outcome"][0] > limit)
+        return self.state, *rest, dict(info, outcome=min(noise, np.nextafter(limit, np.inf)))
+
+
 judge = cache(Judge)
 
 
-def reach(name: str, seed: int, episodes: int, **options: Any) -> tuple[list[float], float]:
+def reach(name: str, seed: int, episodes: int, hidden: bool) -> tuple[list[float], float]:
     """Return the loss after 10, 200 and all episodes, and the regret, in units of V* - random."""
-    found, agent = judge(name), zooming.Resolver(judge(name).env, seed=seed, **options)
+    found = judge(name)
+    env = Hidden(found.env) if hidden else found.env
+    agent = zooming.Resolver(env, model=found.env, seed=seed)
     losses, regret = {}, 0.0
     marks = [n for n in (10, 200, episodes) if n <= episodes]
     while agent.n_episodes < episodes:
@@ -140,17 +162,26 @@ def reach(name: str, seed: int, episodes: int, **options: Any) -> tuple[list[flo
     return [losses[n] for n in marks], regret
 
 
-def covered(name: str, n: int) -> int:
-    """Return on how many of n sets of records the interval of a plan covers its true value."""
-    found, count = judge(name), 0
-    rng = np.random.default_rng(1)
+def covered(name: str, n: int) -> list[int]:
+    """Return on how many of n sets of records the intervals of value and gains cover the truth."""
+    found, counts = judge(name), [0, 0, 0]
+    inner, rng = found.inner, np.random.default_rng(1)
+    middle = inner.actions(np.array([(inner.action_box.low + inner.action_box.high) / 2]))[0]
+    rule = getattr(inner, "rule", None)
+    plain = partial(_ask, rule) if rule else lambda step, x: np.tile(middle, (len(x), 1))
+    optimum = zooming.solve(found.env, None if inner.has_whole_states else PROBLEMS[name][1])
+    rules: list[tuple[Any, float]] = [(optimum.action, 0.0)]
+    rules.append((rule or (lambda step, x: middle), found.loss(plain)))
     for _ in range(n):
         noise, _ = _draw(found.env, 60, int(rng.integers(2**31)))
-        plan = zooming.plan(with_records(found.inner, zooming.Records(noise)), folds=5)
+        plan = zooming.plan(with_records(inner, zooming.Records(noise)), folds=5)
         policy = plan.agent.plan
         lost = found.loss(lambda step, x, policy=policy: policy.actions(np.full(len(x), step), x))
-        count += plan.value.low <= found.optimum - lost * found.unit <= plan.value.high
-    return count
+        counts[0] += plan.value.low <= found.optimum - lost * found.unit <= plan.value.high
+        for k, (one, its) in enumerate(rules):
+            gain, slack = plan.compare(one).difference, 1e-9
+            counts[k + 1] += gain.low - slack <= (its - lost) * found.unit <= gain.high + slack
+    return [int(count) for count in counts]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -160,18 +191,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--auto", type=int, default=2, help="seeds of Auto")
     parser.add_argument("--episodes", type=int, default=2000)
     parser.add_argument("--only", default=",".join(PROBLEMS))
+    parser.add_argument("--hidden", action="store_true")
     parser.add_argument("--coverage", type=int, default=0, help="sets of records")
     given = parser.parse_args(arguments)
     if given.coverage:
         for name in COVERED:
-            print(f"{name}: {covered(name, given.coverage)} of {given.coverage}", flush=True)
+            counts = covered(name, given.coverage)
+            print(f"{name}: value, gains {counts} of {given.coverage}", flush=True)
         return
     n = given.episodes
     print(f"| problem | % at 10 | 200 | {n:,} | regret (worst) | `Auto` | rule |")
     print("|---|---|---|---|---|---|---|")
     for name in given.only.split(","):
         found = judge(name)
-        runs = [reach(name, seed, n) for seed in range(given.seeds)]
+        runs = [reach(name, seed, n, given.hidden) for seed in range(given.seeds)]
         shares = 100 * (1 - np.mean([losses for losses, _ in runs], axis=0))
         regrets = [regret for _, regret in runs]
         autos = [

@@ -173,6 +173,30 @@ def test_the_interval_of_the_value_covers_the_truth():
     assert covered >= 53
 
 
+def sell(state, action, step, params, outcome, next_state):
+    next_state[0] = 0.0
+    return 3.0 * min(action[0], outcome[0]) - action[0]
+
+
+@pytest.mark.slow
+def test_the_interval_of_a_comparison_covers_the_truth():
+    """Of 100 sets of records, 95 are expected; fewer than 89 has a probability of 0.01."""
+    demand = np.minimum(np.random.default_rng(0).gamma(2.0, 3.0, 20_000), 20.0)
+    best, covered = float(np.quantile(demand, 2 / 3)), 0
+
+    def earned(order):
+        return float((3.0 * np.minimum(order, demand)).mean() - order)
+
+    for seed in range(100):
+        records = zooming.Records(np.random.default_rng(seed).choice(demand, (40, 1)))
+        one = zooming.compiled_env(sell, STOCK, STOCK, 1, start=[0.0], outcomes=records)
+        plan = zooming.plan(one, folds=5, resolution=4)
+        found = plan.compare(lambda step, stock: [best]).difference
+        gained = earned(float(plan.predict([0.0])[0][0])) - earned(best)
+        covered += found.low <= gained <= found.high
+    assert covered >= 89
+
+
 def test_a_plan_needs_records():
     with pytest.raises(zooming.ConfigurationError, match="has no records of its noise"):
         zooming.plan(shop(([1.0], [1.0])))
@@ -273,8 +297,8 @@ def test_the_command_writes_one_page(tmp_path, capsys):
     (tmp_path / "demand.csv").write_text(table)
     cli.main(
         ["plan", "zooming/Newsvendor-v0", "--records", str(tmp_path / "demand.csv"), "--noise",
-         "<b>demand</b>", "--episode", "week", "--step", "day", "--folds", "4", "--out",
-         str(tmp_path / "plan")]
+         "<b>demand</b>", "--episode", "week", "--step", "day", "--folds", "4", "--names",
+         "stock", "order", "--out", str(tmp_path / "plan")]
     )  # fmt: skip
     said = capsys.readouterr().out
     assert "value out of sample" in said
@@ -283,6 +307,9 @@ def test_the_command_writes_one_page(tmp_path, capsys):
     assert "<b>demand" not in page
     assert "&lt;b&gt;demand" in page
     assert "value out of sample" in page
+    rules = page.split("<h2>Rules</h2>")[1]
+    assert "7 steps" in rules
+    assert rules.split("\n")[1].split()[:3] == ["step", "stock", "order"]
     assert page.count("data:image/png;base64,") == 2
     facts = json.loads((tmp_path / "plan" / "plan.json").read_text())
     assert facts["low"] < facts["value"] < facts["high"] < facts["bound"]
@@ -295,3 +322,4 @@ def test_the_command_writes_one_page(tmp_path, capsys):
              "demnad"]
         )  # fmt: skip
     assert error.value.code == 2
+    assert "'demnad' for --noise; its columns" in capsys.readouterr().err

@@ -296,28 +296,6 @@ def test_hidden_demand_is_learned_all_the_same():
         assert earned > least + 0.98 * (best - least)
 
 
-def test_a_smoothed_law_makes_better_plans_of_few_auctions():
-    """Few auctions leave gaps between prices, and a plan for them bids into the gaps."""
-    env = gym.make("zooming/Bidding-v0").unwrapped
-    lost = {"seen": 0.0, "smooth": 0.0}
-    for seed in range(12):
-        prices = np.array([play_auction(env, seed if k == 0 else None) for k in range(40)])
-        for form in lost:
-            policy = GridPolicy.of(env, 1)
-            policy.solve(env, zooming.Records(prices[:, None]).laws(1, form))
-
-            def bid(step, value, policy=policy):
-                return policy.actions(np.array([0]), np.atleast_2d(value))[0]
-
-            lost[form] += env.closed_form() - zooming.evaluate(bid, env, exact=True).mean
-    assert 0.0 < lost["smooth"] < 0.8 * lost["seen"]
-
-
-def play_auction(env, seed):
-    env.reset(seed=seed)
-    return float(env.step([5.0])[-1]["outcome"][0])
-
-
 class HiddenPrices(gym.Wrapper):
     """Auctions that tell the highest other bid only to the winner."""
 

@@ -15,9 +15,8 @@ score, the distance of the rank from the middle, shows a change of the spread. I
 ALARM, older episodes are dropped.
 
 Where noise is censored (only sales are seen, not the demand beyond the stock), a greedy plan never
-learns what it does not see. So what was hidden at the largest value is put one gap above it, and
-the chance of more is raised by a standard error, see `envs.records.kaplan_meier`: the plan tries
-one more, and sees.
+learns what it does not see. So what was hidden at the largest value is put one gap above it, see
+`envs.records.kaplan_meier`: the plan tries one more, and sees.
 """
 
 from __future__ import annotations

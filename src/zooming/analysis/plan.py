@@ -9,8 +9,11 @@ without the episodes of fold f, and R(p, e) the return of p on the recorded nois
     bound            mean of max_p R(p, e), each episode known in advance: nobody earns more.
 
 The plans of the folds share episodes, so the t interval is too short. With F folds, each plan is
-made of (F - 1) / F of the episodes, and the interval is widened as if there were so many only.
-Episodes are played whole, so the first two are honest for noise that is dependent in time, too.
+made of (F - 1) / F of the episodes, and the interval is widened as if there were so many only. In
+a comparison on the same episodes their noise cancels, and the plans themselves differ between
+records as much. So there the variance of the mean is s^2 / n (1 + F / (F - 1)), as Nadeau and
+Bengio (2003) correct it for folds. Episodes are played whole, so the first two are honest for noise
+that is dependent in time, too.
 """
 
 from __future__ import annotations
@@ -160,19 +163,11 @@ class Plan:
             self.returns[left_out] = self._play(choose, left_out)
             advance(1)
         own = self._play(self._choice_of(self.agent))
-        interval = mean_interval(self.returns)
-        half = math.sqrt(folds / (folds - 1)) * (interval.high - interval.mean)
+        interval = _widened(mean_interval(self.returns), math.sqrt(folds / (folds - 1)))
         bound = self._bound()
         advance(1)
-        self.value = PlanValue(
-            interval.mean,
-            interval.mean - half,
-            interval.mean + half,
-            0.95,
-            float(own.mean()),
-            bound,
-            agent,
-        )
+        more = {"in_sample": float(own.mean()), "bound": bound, "_agent": agent}
+        self.value = PlanValue(**vars(interval), **more)
         self.warnings = _doubts(self.records, self.horizon)
 
     # --- how good ---------------------------------------------------------------------------------
@@ -194,6 +189,7 @@ class Plan:
         Comparison
             Difference with its interval, both means, and the episodes on which the plan lost most.
         """
+        wider = 1.0
         if records is not None:
             traces = records.traces(self.horizon)
             starts = _starts(self.env, len(traces))
@@ -202,12 +198,14 @@ class Plan:
             )
         else:
             is_paired = isinstance(rule, Plan) and np.array_equal(rule.traces, self.traces)
-            ours = self.returns
+            ours, folds = self.returns, int(self._folds.max()) + 1
+            wider = math.sqrt(1.0 + folds / (folds - 1))
             theirs = rule.returns if is_paired else self._play(self._choice_of(rule))
         away = ours - theirs
         order = np.argsort(away, kind="stable")
         worst = [(int(k), float(away[k])) for k in order[:5] if away[k] < 0]
-        return Comparison(mean_interval(away), float(ours.mean()), float(theirs.mean()), worst)
+        difference = _widened(mean_interval(away), wider)
+        return Comparison(difference, float(ours.mean()), float(theirs.mean()), worst)
 
     def needs(self, gain: float) -> int:
         """Return about how many more episodes of records shrink the loss by noise to `gain`.
@@ -392,7 +390,12 @@ class Plan:
 
 
 def plan(
-    env: Any, *, folds: int = 10, resolution: int | None = None, progress_bar: bool = False
+    env: Any,
+    *,
+    folds: int = 10,
+    resolution: int | None = None,
+    names: Any = None,
+    progress_bar: bool = False,
 ) -> Plan:
     """Plan for an environment whose noise is recorded, and estimate what the plan earns.
 
@@ -407,6 +410,8 @@ def plan(
         Number of parts into which the episodes are cut for the value out of sample.
     resolution : int, optional
         Cells per state axis.
+    names : dict or sequence, optional
+        Names of the axes, see `Agent`. By default those of `env.metadata["names"]`, if any.
     progress_bar : bool, default False
         Show a progress bar. Needs rich.
 
@@ -451,9 +456,14 @@ def plan(
             "plan is valued on at least 2"
         )
     folds = min(check_int(folds, "folds", 2), n)
+    names = (getattr(env, "metadata", None) or {}).get("names") if names is None else names
     with _progress(folds + 2, progress_bar) as advance:
         large = max(inner.state_box.shape[0], inner.action_box.shape[0]) > MOST_AXES
-        agent: Any = _learn(inner) if large else Resolver(inner, resolution=resolution, seed=0)
+        agent: Any = (
+            _learn(inner, names)
+            if large
+            else Resolver(inner, resolution=resolution, names=names, seed=0)
+        )
         if not large:
             agent.learn_records(inner.records)
         advance(1)
@@ -495,12 +505,18 @@ def _starts(env: CompiledEnv, n: int) -> list[Floats]:
     return [states[drawn]]
 
 
+def _widened(interval: Interval, factor: float) -> Interval:
+    """Return an interval that is `factor` times as wide."""
+    half = factor * (interval.high - interval.mean)
+    return Interval(interval.mean, interval.mean - half, interval.mean + half, interval.level)
+
+
 def _changed(name: str, factor: float) -> str:
     return f"{name} {abs(factor - 1):.0%} {'larger' if factor > 1 else 'smaller'}"
 
 
-def _learn(env: CompiledEnv) -> Any:
-    agent = Auto(env, seed=0)
+def _learn(env: CompiledEnv, names: Any = None) -> Any:
+    agent = Auto(env, names=names, seed=0)
     agent.learn(LEARNED_EPISODES)
     return agent
 

@@ -47,6 +47,7 @@ def plan_records(
     bad: str = "refuse",
     folds: int = 10,
     rules: int = 6,
+    names: tuple[str, ...] = (),
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
 ) -> None:
     """Plan with the equations of an environment and records of its noise, and write one page.
@@ -66,6 +67,7 @@ def plan_records(
         bad: refuse or skip rows with faults.
         folds: parts of the records for the value out of sample.
         rules: most rules a step on the page.
+        names: names of the state and action axes, the state's first.
         set: options of the environment.
     """
     from zooming.lab.study.problems import problem_named, settings_from
@@ -81,7 +83,8 @@ def plan_records(
         records, noise, episode=episode, step=step, by=by, censored=censored, context=context,
         dependent=dependent, bad=bad,
     )  # fmt: skip
-    found = plan(with_records(inner, read), folds=folds, progress_bar=True)
+    known = names or (made.metadata or {}).get("names")
+    found = plan(with_records(inner, read), folds=folds, names=known, progress_bar=True)
     rule = getattr(inner, "rule", None)
     against = None if rule is None else found.compare(rule)
     folder = Path(out)
@@ -127,14 +130,13 @@ def render(found: Plan, against: Comparison | None, rule: str, n_rules: int, sou
         ("with perfect information (nobody earns more)", plain(value.bound)),
     ]
     if against is not None:
-        one = against.difference
         rows += [
             (f"the rule: {rule}", plain(against.rule)),
-            ("plan minus rule", str(one)),
+            ("plan minus rule", str(against.difference)),
         ]
     table = "".join(f"<tr><td>{text(a)}</td><td>{text(b)}</td></tr>" for a, b in rows)
     doubts = "".join(f"<li class=warn>{text(one)}</li>" for one in found.warnings)
-    explained = html.escape(str(found.explain(0, n_rules=n_rules, episodes=0)))
+    explained = html.escape(str(found.explain(n_rules=n_rules, episodes=0)))
     changes = "".join(f"<li>{text(one)}</li>" for one in found.sensitivity())
     pictures = "".join(
         f'<p><img alt="{text(name)}" src="data:image/png;base64,{_png(draw, found)}"></p>'
@@ -147,7 +149,7 @@ def render(found: Plan, against: Comparison | None, rule: str, n_rules: int, sou
         f"<h1>Plan for {text(found.env_name)}</h1><p>{text(records)} from {text(source)}, hash "
         f"{records.hash}.</p><h2>What it earns</h2><table>{table}</table><ul>{doubts}</ul>"
         f"<h2>If something else is true</h2><ul>{changes}</ul>"
-        f"<h2>Policy and records</h2>{pictures}<h2>Rules of step 0</h2><pre>{explained}</pre>"
+        f"<h2>Policy and records</h2>{pictures}<h2>Rules</h2><pre>{explained}</pre>"
         "<p>policy.html lets you move the state; policy.py runs without zooming.</p></html>\n"
     )
 

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from zooming.envs.starts import Weighted
 from zooming.errors import ConfigurationError
+from zooming.kernels.solve.laws import fit_smooth
 from zooming.methods import UpperMethod
 from zooming.validation import Floats, as_floats, check_choice, check_int, count_noun, short_repr
 
@@ -41,9 +42,8 @@ LAWS = ("auto", "pooled", "step")
 LEVEL = 0.005  # probability below which steps are said to differ
 MOST_TESTED = 20_000  # values for the test of steps
 MOST_VALUES = 256  # of a law; more are condensed
-BOLD = 1.0  # standard errors by which a plan raises the survival of censored values
-N_BINS = 64  # of values that are no multiples of a unit, to smooth them
-SHIFT = 0.25  # a law that piles up at an end, such as many days without demand, stays there
+N_BINS = 64  # of values that are no multiples of their smallest gap, to smooth them
+NONE = 1e-3  # expected number of values at a point below which a smooth law leaves it out
 Mask = NDArray[np.bool_]
 
 
@@ -238,8 +238,8 @@ class Records:
     def laws(self, horizon: int, form: str = "seen") -> list[Weighted]:
         """Return (values [n, n_columns], weights [n]) of each step.
 
-        They are those that were "seen"; for a plan, those are "bold" where values are censored, see
-        `kaplan_meier`, and also "smooth" where they are not, see `smooth`.
+        They are those that were "seen"; for a plan, they are "bold" where values are censored, or
+        also "smooth"; see `kaplan_meier` and `smooth`.
         """
         key = horizon, form
         if key not in self._known_laws:
@@ -269,7 +269,7 @@ class Records:
                 'step out, or give law="pooled", which uses the values of other steps'
             )
         if is_hidden.any():
-            return kaplan_meier(rows[:, 0], is_hidden, form != "seen")
+            return kaplan_meier(rows[:, 0], is_hidden, form)
         return smooth(rows[:, 0]) if form == "smooth" and self.n_noise == 1 else empirical_law(rows)
 
     def dependence(self, horizon: int) -> list[tuple[str, str, float]]:
@@ -339,77 +339,81 @@ def empirical_law(rows: Floats) -> Weighted:
 
 
 def smooth(column: Floats) -> Weighted:
-    """Return a law whose weights are smooth, on multiples of a unit between the ends of a column.
+    """Return a law with the mean of a column whose weights are as smooth as the column allows.
 
-    Each value is moved towards the mean and spread over the multiples by a normal density of
-    deviation h, cut off at the ends. h is the one for which the values are most likely, each under
-    the law of the others, among those that move the mean by less than the share SHIFT of its
-    standard error; h = 0 is the empirical law. If the values are no multiples of the smallest gap,
-    they are first shared between the neighbors of N_BINS + 1 points.
+    It is fitted to the counts on a line of points, see `kernels.solve.laws.fit_smooth`. The points
+    go beyond both ends by the width / n, as far as the next of n uniform values may lie, but not
+    below 0 if no value does.
+    """
+    if len(np.unique(column)) < 3:
+        return empirical_law(column[:, None])
+    low, unit, counts = _on_a_line(column, column.max())
+    n = len(column)
+    above = below = int(np.rint((len(counts) - 1) / n))
+    if low >= 0:
+        below = min(below, int(low / unit + 1e-6))
+    counts = np.pad(counts, (below, above))
+    law = np.empty(len(counts))
+    fit_smooth()(counts, np.full(len(counts), float(n)), law)
+    keep = law > NONE / n
+    values = np.asarray(low + unit * (np.flatnonzero(keep) - below), np.float64)
+    return values[:, None], law[keep] / law[keep].sum()
+
+
+def _on_a_line(column: Floats, top: float) -> tuple[float, float, Floats]:
+    """Return (low, unit, counts) of a column on the points low, low + unit, ... up to `top`.
+
+    The unit is the smallest gap. If there are less than three values, or some are no multiples of
+    it, there are N_BINS + 1 points, and each value is shared between its neighbors.
     """
     places, seen = np.unique(column, return_counts=True)
-    if len(places) < 3:
-        return empirical_law(column[:, None])
-    n, width = len(column), places[-1] - places[0]
-    index = (places - places[0]) / np.diff(places).min()
-    if index[-1] > MOST_VALUES or np.abs(index - np.rint(index)).max() > 1e-6:
-        index = (places - places[0]) * (N_BINS / width)
-    n_points = int(np.rint(index[-1])) + 1
-    below = np.minimum(np.floor(index + 1e-6).astype(int), n_points - 2)
-    share = np.clip(index - below, 0.0, 1.0)
+    width = float(top - places[0])
+    unit = float(np.diff(places).min()) if len(places) > 2 else 0.0
+    index = (places - places[0]) / (unit or width)
+    if width > MOST_VALUES * unit or np.abs(index - np.rint(index)).max() > 1e-6:
+        unit = width / N_BINS
+        index = (places - places[0]) / unit
+    n_points = max(int(width / unit + 1e-6) + 1, 2)
+    first = np.minimum((index + 1e-6).astype(int), n_points - 2)
+    share = np.clip(index - first, 0.0, 1.0)
     counts: Floats = np.zeros(n_points)
-    counts += np.bincount(below, seen * (1.0 - share), n_points)
-    counts += np.bincount(below + 1, seen * share, n_points)
-    points = np.arange(float(n_points))
-    mean = float(counts @ points) / n
-    variance = float(counts @ (points - mean) ** 2) / n
-    best, found, deviation = _left_out(counts, counts, 1.0), counts, 0.5
-    while deviation <= n_points / 3:
-        moved = mean + (points - mean) / math.sqrt(1.0 + deviation**2 / variance)
-        spread = np.exp(-0.5 * ((points[:, None] - moved) / deviation) ** 2)
-        spread /= spread.sum(axis=0)
-        law = spread @ counts
-        likely, shift = _left_out(counts, law, np.diag(spread)), abs(law @ points / n - mean)
-        if likely > best and shift < SHIFT * math.sqrt(variance / n):
-            best, found = likely, law
-        deviation *= math.sqrt(2.0)
-    keep = found > 0
-    values = places[0] + points[keep] * (width / (n_points - 1))
-    return values[:, None], found[keep] / found[keep].sum()
+    counts += np.bincount(first, seen * (1.0 - share), n_points)
+    counts += np.bincount(first + 1, seen * share, n_points)
+    return float(places[0]), unit, counts
 
 
-def _left_out(counts: Floats, law: Floats, own: Any) -> float:
-    """Return the log-likelihood of counts, each value under a law without its `own` share."""
-    seen = counts > 0
-    others = np.maximum((law - own)[seen], 1e-12)
-    return float(counts[seen] @ np.log(others))
-
-
-def kaplan_meier(values: Floats, hidden: Mask, is_bold: bool = False) -> Weighted:
+def kaplan_meier(values: Floats, hidden: Mask, form: str = "seen") -> Weighted:
     """Return the law of values of which the hidden ones are only lower bounds.
 
-    What remains beyond the largest value is put there. If `is_bold`, it is put one gap above, with
-    all that was hidden at the largest value, and P(noise > v) grows by BOLD standard errors of
-    Greenwood's formula: so a few early values cannot hide the rest for ever.
+    What remains beyond the largest value is put there. In the forms "bold" and "smooth" it is put
+    one gap above, with all that was hidden at the largest value: so a plan finds out what is there,
+    if that may pay. In the form "smooth", the hazards P(noise = v) / P(noise >= v) are smooth, see
+    `kernels.solve.laws.fit_smooth`: most values are hidden, and few are seen at each place. Before
+    any is seen, one value is taken as spread evenly from 0 to the largest bound.
     """
-    places, index = np.unique(values, return_inverse=True)
-    seen = np.bincount(index, ~hidden, len(places))
-    n_at = np.bincount(index, minlength=len(places))
+    places, top = np.unique(values), values.max()
+    known = np.unique(values[~hidden])
+    is_smooth = form == "smooth" and top > (known[0] if len(known) else 0.0)
+    if is_smooth:
+        low, unit, seen = 0.0, top / N_BINS, np.full(N_BINS + 1, 1.0 / (N_BINS + 1))
+        if len(known):
+            low, unit, seen = _on_a_line(values[~hidden], top)
+        places = low + unit * np.arange(len(seen))
+    else:
+        seen = np.bincount(np.searchsorted(places, values), ~hidden, len(places))
     # A value censored at u says noise >= u, but not whether it is u: it is at risk below u only.
-    n_hidden = np.bincount(index, hidden, len(places))
-    at_risk = n_at[::-1].cumsum()[::-1] - n_hidden
-    if is_bold:
-        at_risk[-1] += n_hidden[-1]
+    bounds = np.sort(values[hidden])
+    at_risk = seen[::-1].cumsum()[::-1] + len(bounds) - np.searchsorted(bounds, places, "right")
+    if form != "seen":
+        at_risk[-1] = seen[-1] + len(bounds) - np.searchsorted(bounds, places[-1])
     hazard = np.divide(seen, at_risk, out=np.zeros_like(seen), where=seen > 0)
+    if is_smooth:
+        fit_smooth()(seen, at_risk, hazard)
+        hazard = np.minimum(hazard, 1.0)
     survival = np.cumprod(1.0 - hazard)
-    if is_bold:
-        alive = np.maximum(1.0 - hazard, 1.0 / (at_risk + 1.0))
-        error = np.sqrt(np.cumsum(hazard / (np.maximum(at_risk, 1) * alive)))
-        raised = np.minimum(1.0, survival * (1.0 + BOLD * error))
-        survival = np.maximum.accumulate(raised[::-1])[::-1]
     weights = -np.diff(survival, prepend=1.0)
-    if is_bold and survival[-1] > 0:
-        further = places[-1] + _usual_gap(places[seen > 0], places[-1])
+    if form != "seen" and survival[-1] > 0:
+        further = max(places[-1], top) + _usual_gap(known, top)
         places, weights = np.append(places, further), np.append(weights, 0.0)
     weights[-1] += survival[-1]  # unknown
     keep = weights > 0
@@ -420,8 +424,13 @@ def kaplan_meier(values: Floats, hidden: Mask, is_bold: bool = False) -> Weighte
 
 
 def _usual_gap(known: Floats, top: float) -> float:
-    """Return the median gap between known values, or a tenth of the largest one."""
-    return float(np.median(np.diff(known))) if len(known) > 1 else 0.1 * abs(top) or 1.0
+    """Return the median gap between known values, at least 1 / 20 of their width.
+
+    Of less than two values, it is a tenth of the largest value, or 1.
+    """
+    if len(known) < 2:
+        return 0.1 * abs(top) or 1.0
+    return float(max(np.median(np.diff(known)), (known[-1] - known[0]) / 20))
 
 
 def condense(values: Floats, weights: Floats, n: int) -> Weighted:
