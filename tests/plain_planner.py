@@ -113,6 +113,31 @@ class PlainPlan:
             columns += [np.maximum(0.0, 1.0 - abs(place - i)) for i in range(last + 1)]
         self.features = np.column_stack(columns)
 
+    def find_slopes(self):
+        """Write the slope of the rewards in time, from differences among samples of a cell."""
+        c, p, x = self.c, self.n_quadratic, self.features[:, : self.n_quadratic]
+        used, self.slopes = self.apart[REWARDS][self.steps] == 0, np.zeros(self.n_cells)
+        cells, w, times = self.cells[used], self.weights[used], self.times[self.steps[used]]
+        count = np.bincount(cells, w, self.n_cells)
+
+        def within(y):
+            return y - (np.bincount(cells, w * y, self.n_cells) / np.maximum(count, 1e-9))[cells]
+
+        time, y = within(times), within(self.rewards[used])
+        moves = time[:, None] * x[cells]
+        right, gram = moves.T @ (w * y), (moves.T * w) @ moves + c.RIDGE * np.eye(p)
+        law = np.linalg.solve(gram, right)
+        freedom = (count[count > 0] - 1).sum() - p
+        total = (w * y**2).sum() + self.spreads[used].sum()
+        rest = total - right @ law
+        strong = 1.0 + c.EXOGENOUS * math.sqrt(2.0 / p)
+        is_weak = (right @ law) * freedom <= strong * p * max(0.0, rest)
+        is_early = self.facts["n_plans"] < c.EARLY
+        if is_early or self.horizon < 3 or freedom < c.LEAST_FREEDOM or is_weak:
+            return
+        seen = np.bincount(cells, w * time**2, self.n_cells) > 1e-9
+        self.slopes = np.clip(x @ law, (x @ law)[seen].min(), (x @ law)[seen].max())
+
     def kernel(self, widths):
         found = np.ones((self.n_cells, self.n_cells))
         for j, width in enumerate(widths):
@@ -127,7 +152,9 @@ class PlainPlan:
         """Return the regression of the samples of some steps as a dictionary."""
         c, used = self.c, np.isin(self.steps, members)
         cells, w, y = self.cells[used], self.weights[used], targets[used]
-        spread = self.spreads[used] if targets is self.rewards else 0.0 * w
+        spread = (
+            self.spreads[used] if targets is self.rewards or targets is self.carried else 0.0 * w
+        )
         count = np.bincount(cells, w, self.n_cells)
         n, seen = count.sum(), count > 0
         mean = (w * y).sum() / max(n, 1e-9)
@@ -209,6 +236,9 @@ class PlainPlan:
         self.compares = self.tunes and self.horizon > 1
         self.find_drifts()
         self.make_features()
+        self.times = np.arange(self.horizon) / max(1, self.horizon - 1) - 0.5
+        self.find_slopes()
+        self.carried = self.rewards - self.times[self.steps] * self.slopes[self.cells]
         after = self.places[:, self.n_axes :]
         ended = after[:, 0] == ENDED
         self.next_weights = self.weights_of_states(np.where(ended[:, None], 0, after))
@@ -224,9 +254,11 @@ class PlainPlan:
             if pool is None:
                 tunes = self.tunes and h == self.horizon - 1
                 alike = np.flatnonzero(self.apart[REWARDS] == 0)
-                pool = self.fit(self.rewards, alike, self.widths[REWARDS, 0], tunes)
+                pool = self.fit(self.carried, alike, self.widths[REWARDS, 0], tunes)
             tunes = self.tunes and (was == 1 or h == (self.horizon - 1) // 2)
             rewards = self.model(self.rewards, h, REWARDS, tunes, pool if was == 0 else None)
+            if was == 0:
+                rewards = {**rewards, "mean": rewards["mean"] + self.times[h] * self.slopes}
             values = None
             if h < self.horizon - 1:
                 values = self.next_values(h)
@@ -240,7 +272,8 @@ class PlainPlan:
         was, widths = self.apart[kind, h], self.widths[kind]
         if pool is None and (was == 0 or self.compares):
             members = [k for k in range(self.horizon) if was or k == h or self.apart[kind, k] == 0]
-            pool = self.fit(targets, members, widths[0], tunes)
+            pooled = self.carried if kind == REWARDS else targets
+            pool = self.fit(pooled, members, widths[0], tunes)
         own = self.fit(targets, [h], widths[1], tunes) if was or self.compares else None
         if self.compares:
             here = self.steps == h

@@ -210,7 +210,7 @@ def test_cells_grow_with_the_root_of_the_samples():
     assert cells(1e6, 1, 2) == 2300
     assert cells(1e12, 1, 2) == cells(0.0, 50_000, 3) == plan_layout.MOST_CELLS
     assert cells(0.0, 100, 2) == 4000
-    assert cells(0.0, 200, 1) == 1800  # nine bins for each category
+    assert cells(0.0, 200, 1) == 4000  # 20 bins for each category
     assert cells(0.0, 1000, 2) == 9000
 
 

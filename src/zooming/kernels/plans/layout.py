@@ -34,7 +34,7 @@ class Constants(NamedTuple):
     FEW_AXES: A[int, "cells on one or two axes: 27 bins on each of two"] = 729
     MORE_AXES: A[int, "cells on three and more axes: 7 bins on each of four"] = 2401
     CELLS_PER_ROOT: A[float, "at least so many sqrt(samples) cells; more explore for ever"] = 2.3
-    CHEAP: A[int, "cells of many categories, nine bins on each other axis: 1 ms a step"] = 4000
+    CHEAP: A[int, "most cells that categories add: 1 ms a step"] = 4000
     MOST_CELLS: A[int, "most cells of a step: 0.5 MB for each table"] = 60_000
     WIDTH_POWER: A[float, "the bin with most samples * width^WIDTH_POWER is cut next"] = 0.7
     EVEN: A[float, "share of the bins of an action axis that is placed evenly, not by data"] = 0.1
@@ -226,10 +226,10 @@ def wanted_cells(n_samples: float, n_categories: int, n_others: int) -> int:
     """Return the number of cells that a grid may have.
 
     It is FEW_AXES or MORE_AXES, and grows with the root of the samples, so that all bins keep
-    shrinking. It suffices for every category and for three bins on every other axis, unless that
-    exceeds MOST_CELLS; and for nine bins, unless that exceeds CHEAP.
+    shrinking. Each category has so many, unless that exceeds CHEAP; and three bins on every other
+    axis, unless that exceeds MOST_CELLS.
     """
     n_cells = max(FEW_AXES if n_others <= 2 else MORE_AXES, CELLS_PER_ROOT * n_samples**0.5)
     if n_categories > 1:
-        n_cells = max(n_cells, min(CHEAP, n_categories * 9**n_others))
+        n_cells = max(n_cells, min(CHEAP, n_categories * n_cells))
     return int(min(MOST_CELLS, max(n_cells, n_categories * 3**n_others)))

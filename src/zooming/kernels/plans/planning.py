@@ -67,11 +67,12 @@ from zooming.kernels.plans.layout import (
     VALUES,
 )
 from zooming.kernels.plans.smoothing import set_decay, smooth
-from zooming.kernels.plans.step_models import fit_pool, model_step, variance_at
+from zooming.kernels.plans.step_models import fit_pool, model_step, time_from, variance_at
 from zooming.kernels.plans.trends import (
     add_values,
     cell_centers,
     find_drifts,
+    find_slopes,
     follow,
     make_features,
     sample_points,
@@ -111,6 +112,7 @@ class Models(NamedTuple):
     factors: Any  # [N_FITS, n_columns, n_columns]: Cholesky factors, see `trends`
     losses: Any  # [2, 2, n_samples]: leave-one-out errors of each target and form
     features: Any  # see `trends`
+    slopes: Any  # [n_cells]: of rewards in time
     decay: Any  # [n_axes, most bins], see `smoothing`
     buffer: Any  # [2 n_cells]
     errors: Any  # [number of SHARES]
@@ -164,16 +166,20 @@ def look(core, samples, n_samples, grid, widths, apart, plan, is_learning):
         counts[rows.cells[i]] += rows.weights[i]
         targets[REWARDS, i] = rows.rewards[i]
     features = make_features(grid, centers, counts, drifts, N_HATS)
-    n_columns = features.n_columns
+    n_columns, center = features.n_columns, weighted_mean(rows.weights, rows.rewards)
+    slopes = np.zeros(n_cells)
+    if core[0]["n_plans"] >= EARLY:  # by then, steps that differ by jumps stand alone
+        slopes = find_slopes(rows, targets[REWARDS], center, apart[REWARDS], features)
     return Models(
         is_learning, tunes, tunes and horizon > 1, grid, widths, apart, apart.copy(), rows, targets,
-        np.array([weighted_mean(rows.weights, rows.rewards), 0.0]), has_drift,
+        np.array([center, 0.0]), has_drift,
         follow(drifts, sample_points(samples, n_followed, rows, grid), grid),
         follow(drifts, centers, grid), has_exogenous, chances, places, np.zeros(n_states + 1),
         distances, covering_radius(grid, BALLS * root), np.zeros((N_FITS, N_ROWS, n_cells)),
         np.zeros((N_FITS, 4)), np.zeros((N_FITS, horizon), np.bool_),
         np.full((N_FITS, n_axes), np.nan),
         np.zeros((N_FITS, n_columns, n_columns)), np.zeros((2, 2, n_samples)), features,
+        slopes,
         np.ones((n_axes, largest(grid.bins))), np.zeros(2 * n_cells), np.zeros(SHARES.shape[0]),
     )  # fmt: skip
 
@@ -262,12 +268,13 @@ def back_up(core, models, step, rewards, values, plan):
     has_next = step < core[0]["horizon"] - 1
     cap, price = cap_of(core, step), PRICE * core[0]["spread"]
     sign = OPTIMISM if is_learning else -OPTIMISM
+    time = time_from(models, REWARDS, rewards, step)
     for state in range(n_states):
         first = state * n_actions
         best, most, highest = np.int64(0), -np.inf, -np.inf
         for b in range(n_actions):
             c = first + b
-            q = models.work[rewards, MEAN, c]
+            q = models.work[rewards, MEAN, c] + time * models.slopes[c]
             variance = variance_at(models.work[rewards], c, models.found[rewards])
             if has_next:
                 q += models.work[values, MEAN, c]

@@ -2,7 +2,8 @@
 
 A target, such as the reward, has one of two forms at each step:
 
-- ALIKE: one regression on the pooled samples of all steps that are ALIKE.
+- ALIKE: one regression on the pooled samples of all steps that are ALIKE. Rewards are carried to
+  the middle of the episode along their slope in time, see `trends`.
 - ALONE: a regression on the step's own samples.
 
 A step is ALONE if this has clearly less leave-one-out error than ALIKE.
@@ -50,7 +51,7 @@ from zooming.kernels.plans.smoothing import (
     tune,
     without_one,
 )
-from zooming.kernels.plans.trends import remove_trend
+from zooming.kernels.plans.trends import remove_trend, time_of
 
 
 @jit_kernel
@@ -104,6 +105,13 @@ def is_clearly_less(models, kind, step):
 def form_of(row):
     """Return the form whose bandwidths and errors belong to a row of `models.work`."""
     return ALONE if row >= OWN else ALIKE
+
+
+@jit_inline
+def time_from(models, kind, row, step):
+    """Return the time of a step if a fit carries targets along their slope, else 0."""
+    is_carried = kind == REWARDS and form_of(row) == ALIKE
+    return time_of(step, models.apart.shape[1]) if is_carried else 0.0
 
 
 @jit_kernel
@@ -180,7 +188,7 @@ def narrow(models, row, widths):
 def sum_targets(models, kind, row, counts_anew):
     """Write count, sum and sum of squares of the targets of each cell, minus their center."""
     work, rows = models.work[row], models.rows
-    targets, center = models.targets[kind], models.centers[kind]
+    targets, center, slopes = models.targets[kind], models.centers[kind], models.slopes
     for c in range(work.shape[1]):
         work[TOTAL, c] = work[SQUARE, c] = 0.0
     if counts_anew:
@@ -188,9 +196,10 @@ def sum_targets(models, kind, row, counts_anew):
     for h in range(models.apart.shape[1]):
         if not models.members[row, h]:
             continue
-        start, end = rows.first[h], rows.first[h + 1]
+        start, end, time = rows.first[h], rows.first[h + 1], time_from(models, kind, row, h)
         for i in range(start, end):
-            c, weight, target = rows.cells[i], rows.weights[i], targets[i] - center
+            c, weight = rows.cells[i], rows.weights[i]
+            target = targets[i] - time * slopes[c] - center
             work[TOTAL, c] += weight * target
             work[SQUARE, c] += weight * target * target
         for i in range(start, end if counts_anew else start):
@@ -204,11 +213,13 @@ def find_losses(models, kind, step, row):
     """Write the leave-one-out error of each sample of a step; the fit must include them."""
     work, rows, targets = models.work[row], models.rows, models.targets[kind]
     losses, root = models.losses[kind, form_of(row)], np.sqrt(models.found[row, FACTOR])
+    time = time_from(models, kind, row, step)
     for i in range(rows.first[step], rows.first[step + 1]):
         c = rows.cells[i]
+        target = targets[i] - time * models.slopes[c]
         n, mean = work[COUNT, c], work[MEAN, c]
         g, w = without_one(n, work[MASS, c], models.found[row, SHARE])
-        error = g * (targets[i] - work[TREND, c] - mean) - w * (work[TOTAL, c] - n * mean)
+        error = g * (target - work[TREND, c] - mean) - w * (work[TOTAL, c] - n * mean)
         losses[i] = root * error
 
 

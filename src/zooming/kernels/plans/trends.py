@@ -15,6 +15,10 @@ drift are positive: features are stored as pairs of a column and an entry.
 
 With few samples the trend is the mean, with more a quadratic, and then a quadratic with hats. Each
 needs ENOUGH samples for each coefficient. Kernel regression (`smoothing`) predicts what it leaves.
+
+Rewards may change slowly from step to step. Their slope in the time of the step, a quadratic of the
+coordinates, is fitted to the differences among the samples of each cell. So whatever depends on the
+cell alone cannot pass for a change in time. Samples of other steps are carried along this slope.
 """
 
 from __future__ import annotations
@@ -26,10 +30,13 @@ import numpy as np
 from zooming.kernels.loop.jit import jit_inline, jit_kernel
 from zooming.kernels.plans.grids import interpolation, place_of
 from zooming.kernels.plans.layout import (
+    ALIKE,
     CATEGORIES,
     COUNT,
     ENDED,
     ENOUGH,
+    EXOGENOUS,
+    LEAST_FREEDOM,
     RIDGE,
     SQUARE,
     STRONG,
@@ -37,6 +44,9 @@ from zooming.kernels.plans.layout import (
     TREND,
     WEIGHT,
 )
+
+
+ROUNDING = 1e-9  # share of the squares that may be due to rounding: all samples of a cell agree
 
 
 class Drifts(NamedTuple):
@@ -256,6 +266,68 @@ def shares_below(drift, counts):
         below += equal
         first = last
     return shares / max(1e-9, below)
+
+
+@jit_inline
+def time_of(step, horizon):
+    """Return the time of a step: from -0.5 at the first to 0.5 at the last."""
+    return step / max(1.0, horizon - 1.0) - 0.5
+
+
+@jit_kernel
+def find_slopes(rows, targets, center, apart, features):
+    """Return the slope of the targets in time in each cell, from the steps that are alike.
+
+    It is 0 unless its F statistic exceeds 1 by EXOGENOUS standard deviations.
+    """
+    n_cells, horizon, p = features.columns.shape[0], apart.shape[0], features.n_quadratic
+    slopes, sums, entries = np.zeros(n_cells), np.zeros((6, n_cells)), features.entries
+    counts, times, squares, totals, products, errors = sums
+    for h in range(horizon):
+        time = time_of(h, horizon)
+        for i in range(rows.first[h], rows.first[h + 1] if apart[h] == ALIKE else rows.first[h]):
+            c, w, y = rows.cells[i], rows.weights[i], targets[i] - center
+            counts[c] += w
+            times[c] += w * time
+            squares[c] += w * time * time
+            totals[c] += w * y
+            products[c] += w * time * y
+            errors[c] += w * y * y + rows.spreads[i]
+    matrix, right, total, freedom, whole = np.zeros((p, p)), np.zeros(p), 0.0, -1.0 * p, 0.0
+    for c in range(n_cells):
+        n = counts[c]
+        if n > 0.0:
+            times[c] /= n
+            squares[c] -= n * times[c] ** 2
+            products[c] -= times[c] * totals[c]
+            total += errors[c] - totals[c] ** 2 / n
+            freedom += n - 1.0
+            whole += errors[c]
+            for i in range(p if n > 1.0 else 0):
+                right[i] += products[c] * entries[c, i]
+                for k in range(i + 1):
+                    matrix[i, k] += squares[c] * entries[c, i] * entries[c, k]
+    if horizon < 3 or freedom < LEAST_FREEDOM or total <= ROUNDING * whole:
+        return slopes
+    for i in range(p):
+        matrix[i, i] += RIDGE
+    decompose(matrix)
+    coefficients, explained = right.copy(), 0.0
+    solve(matrix, coefficients)
+    for i in range(p):
+        explained += right[i] * coefficients[i]
+    strong = 1.0 + EXOGENOUS * np.sqrt(2.0 / p)
+    if explained * freedom <= strong * p * max(0.0, total - explained):
+        return slopes
+    low, high = np.inf, -np.inf
+    for c in range(n_cells):
+        for i in range(p):
+            slopes[c] += coefficients[i] * entries[c, i]
+        if squares[c] > 1e-9:
+            low, high = min(low, slopes[c]), max(high, slopes[c])
+    for c in range(n_cells):
+        slopes[c] = min(high, max(low, slopes[c]))
+    return slopes
 
 
 @jit_kernel
