@@ -45,7 +45,6 @@ from zooming.kernels.plans.layout import (
     WEIGHT,
 )
 
-
 ROUNDING = 1e-9  # share of the squares that may be due to rounding: all samples of a cell agree
 
 
