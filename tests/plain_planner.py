@@ -130,8 +130,7 @@ class PlainPlan:
         freedom = (count[count > 0] - 1).sum() - p
         total = (w * y**2).sum() + self.spreads[used].sum()
         rest = total - right @ law
-        strong = 1.0 + c.EXOGENOUS * math.sqrt(2.0 / p)
-        is_weak = (right @ law) * freedom <= strong * p * max(0.0, rest)
+        is_weak = (right @ law) * freedom <= c.STRONG * p * max(0.0, rest)
         is_early = self.facts["n_plans"] < c.EARLY
         if is_early or self.horizon < 3 or freedom < c.LEAST_FREEDOM or is_weak:
             return

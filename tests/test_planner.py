@@ -411,6 +411,21 @@ def test_the_bonus_is_larger_where_there_are_fewer_samples_and_values_are_capped
 
 
 @pytest.mark.plain
+@pytest.mark.parametrize(("n_plans", "least", "most"), [(0, 0.5, 2.0), (11, 0.0, 0.1)])
+def test_rewards_that_grow_from_step_to_step_are_carried_after_some_plans(n_plans, least, most):
+    grid, horizon = grid_of(*PLANE), 5
+    samples, core = random_samples(600, horizon), core_of(horizon)
+    action = samples.places[:, 1] // 9  # bins of the action
+    samples.numbers[:, 1] *= 0.2
+    samples.numbers[:, 1] += 0.5 * samples.steps * action
+    core["n_plans"], plan = n_plans, plan_of(horizon)
+    apart, widths = np.zeros((2, horizon), np.int64), np.full((2, 2, 2), -1.0)
+    planning.make_plan(core, samples, 600, grid, widths, apart, plan, False)
+    # At the last step, the value is the reward.
+    assert least <= abs(plan.q[4] - (0.1 + 2.0 * (np.arange(15) % 3))).mean() <= most
+
+
+@pytest.mark.plain
 def test_a_step_with_rewards_of_its_own_is_set_apart_and_leaves_the_others_alike():
     grid, horizon = grid_of(*PLANE), 3
     samples, core = random_samples(300, horizon), core_of(horizon)

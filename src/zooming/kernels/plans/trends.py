@@ -35,7 +35,6 @@ from zooming.kernels.plans.layout import (
     COUNT,
     ENDED,
     ENOUGH,
-    EXOGENOUS,
     LEAST_FREEDOM,
     RIDGE,
     SQUARE,
@@ -277,7 +276,7 @@ def time_of(step, horizon):
 def find_slopes(rows, targets, center, apart, features):
     """Return the slope of the targets in time in each cell, from the steps that are alike.
 
-    It is 0 unless its F statistic exceeds 1 by EXOGENOUS standard deviations.
+    It is 0 unless its F statistic exceeds STRONG.
     """
     n_cells, horizon, p = features.columns.shape[0], apart.shape[0], features.n_quadratic
     slopes, sums, entries = np.zeros(n_cells), np.zeros((6, n_cells)), features.entries
@@ -315,8 +314,7 @@ def find_slopes(rows, targets, center, apart, features):
     solve(matrix, coefficients)
     for i in range(p):
         explained += right[i] * coefficients[i]
-    strong = 1.0 + EXOGENOUS * np.sqrt(2.0 / p)
-    if explained * freedom <= strong * p * max(0.0, total - explained):
+    if explained * freedom <= STRONG * p * max(0.0, total - explained):
         return slopes
     low, high = np.inf, -np.inf
     for c in range(n_cells):
