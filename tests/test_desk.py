@@ -225,6 +225,8 @@ def test_bad_input_gets_a_sentence_and_changes_nothing(desk):
         (lambda: desk.ask([0.3], "b", bounds={"price": (0, 1)}), "Configuration", "bounds has"),
         (lambda: desk.ask([0.3], "b", bounds={"action[0]": (2, 3)}), "Configuration", "no action"),
         (lambda: desk.ask([0.3], "b", bounds={"action[0]": 5}), "Configuration", "are 5; give"),
+        (lambda: desk.forget(["a"]), "Configuration", r"episode=\['a'\]: give a name"),
+        (lambda: desk.episode({}), "Configuration", r"name={}: give a name"),
         (lambda: desk.ask([0.3], "b", bounds=[5]), "Configuration", r"bounds=\[5\]: give a dict"),
         (lambda: desk.ask([0.3], "b", info=[5]), "Configuration", r"info=\[5\]: give a dict"),
         (
@@ -432,6 +434,46 @@ def test_bounds_freezing_pausing_and_forgetting(desk):
     assert desk.forget("c") == 0
     with pytest.raises(zooming.ConfigurationError, match="has no episode 'c'"):
         desk.episode("c")
+
+
+@pytest.mark.parametrize("options", [{"default_reward": 0.25}, {"several": "sum"}])
+def test_a_frozen_desk_learns_neither_sums_nor_defaults(tmp_path, options):
+    desk = desk_at(str(tmp_path / "shop.db"), reward_wait=60, **options)
+    d = desk.ask([0.3], episode="a")
+    desk.ask([0.4], episode="a")
+    if "several" in options:
+        desk.tell(d.id, 0.25, [0.4])
+    desk.freeze()
+    pass_time(desk, 61)
+    assert desk.why(d.id)["told"][-1]["kind"] == ("frozen" if "several" in options else "missing")
+    assert desk.agent.n_episodes == 0
+    desk.verify()
+    desk.close()
+
+
+def test_a_desk_is_closed_while_another_thread_tells(tmp_path, monkeypatch):
+    desk, told = desk_at(str(tmp_path / "shop.db")), threading.Event()
+    ids, learn_in = [desk.ask([0.3], episode=f"{k}").id for k in range(20)], episodes.learn_in
+
+    def slow(*step):
+        told.set()
+        time.sleep(0.02)
+        learn_in(*step)
+
+    monkeypatch.setattr(episodes, "learn_in", slow)
+    with zooming.Desk.open(tmp_path / "shop.db", learner="elsewhere") as other:
+        for id in ids:
+            other.tell(id, 0.5, terminated=True)
+    thread = threading.Thread(target=desk._learn)
+    thread.start()
+    told.wait()
+    desk.close()
+    thread.join()
+    desk._learn()  # as a `tell` that was committed before
+    monkeypatch.undo()
+    with zooming.Desk.open(tmp_path / "shop.db", learner="here") as again:
+        assert (again.agent.n_episodes, again._leader is None) == (20, False)
+        again.verify()
 
 
 def test_an_agent_that_plays_one_episode_at_a_time_is_refused(tmp_path):

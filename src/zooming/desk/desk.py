@@ -691,6 +691,7 @@ class Desk:
 
         Names are all that a desk knows of a person. What was learned stays, and replays.
         """
+        _check_name("episode", episode)
 
         def work() -> int:
             run, write = self.storage.run, self.storage.write
@@ -843,6 +844,8 @@ class Desk:
     def _learn(self, most: int = LATEST) -> bool:
         """Learn what is in the log, and publish it. Return whether there is more."""
         with self._learn_lock:
+            if self.storage.is_closed:  # by another thread; it is learned when it is opened again
+                return False
             if not self.storage.lead():
                 self._refresh()
                 return False
@@ -979,15 +982,16 @@ class Desk:
             row = self._rows("id = ?", id)[0]
             if row.state != OPEN:
                 continue
-            kind, told = "missing", {}
+            kind, told, learns = "missing", {}, self._numbers.mode != FROZEN
             parts = [json.loads(part[0]) for part in run(data, [id])]
             following = self._rows(
                 "episode = ? AND step = ? AND state <> ? ORDER BY id DESC LIMIT 1",
                 row.episode, row.step + 1, CANCELLED,
             )  # fmt: skip
             if parts:
-                kind, told = "tell", {**parts[-1], "reward": sum(one["reward"] for one in parts)}
-            elif default is not None and following:
+                kind = "tell" if learns else "frozen"
+                told = {**parts[-1], "reward": sum(one["reward"] for one in parts)}
+            elif default is not None and following and learns:
                 after = json.loads(following[0].observation)
                 kind, told = "default", {"reward": default, "next": after, "terminated": False}
             self.storage.write("UPDATE decisions SET state = ? WHERE id = ?", [EXPIRED, id])
@@ -1049,6 +1053,7 @@ class Desk:
 
     def episode(self, name: str) -> dict[str, Any]:
         """Return what is known of the last episode of this name: its decisions, in order."""
+        _check_name("name", name)
         rows = self.storage.read(
             "SELECT number, at, is_over FROM episodes WHERE name = ? ORDER BY number DESC LIMIT 1",
             [name],
@@ -1144,16 +1149,17 @@ class Desk:
 
     def close(self) -> None:
         """Store a snapshot, end learning, and close the database. Twice is the same as once."""
-        if self.storage.is_closed:
-            return
         self._stop = True
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
-        if self._leader is not None:
-            self._leader.follow()
-            self.snapshot()
-        self.storage.close()
+        with self._learn_lock:  # another thread may tell, or close, too
+            if self.storage.is_closed:
+                return
+            if self._leader is not None:
+                self._leader.follow()
+                self.snapshot()
+            self.storage.close()
 
     def __enter__(self) -> Self:
         return self
