@@ -1,5 +1,6 @@
 """The desk: what was answered is on disk, and the log replays to the same agent."""
 
+import contextlib
 import copy
 import json
 import re
@@ -307,6 +308,7 @@ def test_options_of_a_desk_are_checked(tmp_path):
             desk_at(str(tmp_path / "shop.db"), **options)
     for agent, path, message in (
         (zooming.AdaptiveQ(oil()), 5, "place=5: give a file"),
+        (zooming.AdaptiveQ(oil()), ":memory:", "place=':memory:': give a file"),
         ("AdaptiveQ", tmp_path / "shop.db", "agent='AdaptiveQ': give an agent, such as"),
     ):
         with pytest.raises(zooming.ConfigurationError, match=message):
@@ -474,6 +476,26 @@ def test_a_desk_is_closed_while_another_thread_tells(tmp_path, monkeypatch):
     with zooming.Desk.open(tmp_path / "shop.db", learner="here") as again:
         assert (again.agent.n_episodes, again._leader is None) == (20, False)
         again.verify()
+
+
+def test_a_signal_within_an_event_or_a_transaction_breaks_nothing(tmp_path, monkeypatch):
+    desk, learn_in = desk_at(str(tmp_path / "shop.db")), episodes.learn_in
+
+    def interrupted(*step):
+        learn_in(*step)
+        raise KeyboardInterrupt
+
+    d = desk.ask([0.3], episode="a")
+    with monkeypatch.context() as patch:
+        patch.setattr(episodes, "learn_in", interrupted)
+        for call in (lambda: desk.tell(d.id, 0.5, [0.4]), desk.snapshot, desk.close):
+            with contextlib.suppress(KeyboardInterrupt):
+                call()
+    with zooming.Desk.open(tmp_path / "shop.db", learner="here") as desk:
+        desk.storage.transaction().__enter__()
+        desk.tell(desk.ask([0.4], episode="a").id, 0.5, [0.4])
+        assert desk.agent.visits(0, [0.3], d.action) == 1
+        desk.verify()
 
 
 def test_an_agent_that_plays_one_episode_at_a_time_is_refused(tmp_path):

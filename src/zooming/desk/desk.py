@@ -853,7 +853,7 @@ class Desk:
                 self._leader = Learner.at(self.storage, LATEST, self._kind, self._apprentice)
                 self._stored_seq = self._leader.seq
             self._tick()
-            n_done = self._leader.follow(most)
+            n_done = self._follow(self._leader, most)
             if n_done:
                 self.fault = None
             now, is_new = time.monotonic(), self._leader.seq > self._reader.seq
@@ -864,6 +864,14 @@ class Desk:
             if self._leader.seq > self._stored_seq and now - self._stored > _EVERY:
                 self.snapshot()
             return n_done == most
+
+    def _follow(self, leader: Learner, most: int = LATEST) -> int:
+        """Let the leader learn. If a signal ends it within an event, begin at the last snapshot."""
+        try:
+            return leader.follow(most)
+        except BaseException:
+            self._leader = None
+            raise
 
     def _publish(self, learner: Learner) -> None:
         """Let the agent of a learner decide from now on. Keep the plans of open episodes."""
@@ -1157,7 +1165,7 @@ class Desk:
             if self.storage.is_closed:
                 return
             if self._leader is not None:
-                self._leader.follow()
+                self._follow(self._leader)
                 self.snapshot()
             self.storage.close()
 
