@@ -478,6 +478,18 @@ def test_a_desk_is_closed_while_another_thread_tells(tmp_path, monkeypatch):
         again.verify()
 
 
+class Interrupted(threading.Condition):
+    """A condition at whose second use a signal comes."""
+
+    n_uses = 0
+
+    def __enter__(self):
+        self.n_uses += 1
+        if self.n_uses == 2:
+            raise KeyboardInterrupt
+        return super().__enter__()
+
+
 def test_a_signal_within_an_event_or_a_transaction_breaks_nothing(tmp_path, monkeypatch):
     desk, learn_in = desk_at(str(tmp_path / "shop.db")), episodes.learn_in
 
@@ -492,6 +504,9 @@ def test_a_signal_within_an_event_or_a_transaction_breaks_nothing(tmp_path, monk
             with contextlib.suppress(KeyboardInterrupt):
                 call()
     with zooming.Desk.open(tmp_path / "shop.db", learner="here") as desk:
+        desk._turn = Interrupted()  # after the commit, before others may write
+        with pytest.raises(KeyboardInterrupt):
+            desk.ask([0.4], episode="a")
         desk.storage.transaction().__enter__()
         desk.tell(desk.ask([0.4], episode="a").id, 0.5, [0.4])
         assert desk.agent.visits(0, [0.3], d.action) == 1
@@ -665,13 +680,13 @@ def test_jobs_of_one_transaction_see_what_earlier_ones_wrote(desk):
         "same": lambda: desk.tell(first.id, 0.5, [0.3]),
     }  # fmt: skip
     threads = [threading.Thread(target=call, args=pair) for pair in works.items()]
-    desk._is_writing = True  # so that all of them wait
+    desk._writer = -1  # so that all of them wait
     for n, thread in enumerate(threads):
         thread.start()
         while len(desk._queue) < n + 1:
             time.sleep(0.001)
     with desk._turn:
-        desk._is_writing = False
+        desk._writer = 0
         desk._turn.notify_all()
     for thread in threads:
         thread.join()

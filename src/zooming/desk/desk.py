@@ -334,7 +334,7 @@ class Desk:
         self._apprentice = apprentice
         self._queue: list[_Job] = []
         self._numbers = _Numbers(0, 0, 0, "")
-        self._turn, self._is_writing = threading.Condition(), False  # of the queue
+        self._turn, self._writer = threading.Condition(), 0  # of the queue; thread that commits
         self._learn_lock, self._wake, self._stop = threading.RLock(), threading.Event(), False
         self._plans_lock = threading.Lock()  # of replacing `_plans`
         self._began = time.time() - time.monotonic()
@@ -755,15 +755,15 @@ class Desk:
 
     def _write(self, *job_of: Any) -> Any:
         """Run a job in a transaction, together with those of other threads that wait."""
-        job, jobs = _Job(*job_of), list[_Job]()
+        job, jobs, own = _Job(*job_of), list[_Job](), threading.get_ident()
         try:
             with self._turn:
                 self._queue.append(job)
-                while self._is_writing and not job.is_done:
+                while self._writer not in (0, own) and not job.is_done:  # own: left by a signal
                     self._turn.wait()
                 if not job.is_done:
                     jobs = self._queue
-                    self._queue, self._is_writing = [], True
+                    self._queue, self._writer = [], own
             if jobs:
                 self._commit(jobs)
         finally:  # those whose jobs are done go on while the next one writes
@@ -772,7 +772,7 @@ class Desk:
                     # A signal may come before the commit: others do their jobs themselves then.
                     left = [one for one in jobs if not (one.is_done or one is job)]
                     self._queue = left if self._queue is jobs else left + self._queue
-                    self._is_writing = False
+                    self._writer = 0
                     self._turn.notify_all()
         if job.error is not None:
             raise job.error
