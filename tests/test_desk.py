@@ -1,5 +1,6 @@
 """The desk: what was answered is on disk, and the log replays to the same agent."""
 
+import contextlib
 import copy
 import json
 import re
@@ -225,6 +226,8 @@ def test_bad_input_gets_a_sentence_and_changes_nothing(desk):
         (lambda: desk.ask([0.3], "b", bounds={"price": (0, 1)}), "Configuration", "bounds has"),
         (lambda: desk.ask([0.3], "b", bounds={"action[0]": (2, 3)}), "Configuration", "no action"),
         (lambda: desk.ask([0.3], "b", bounds={"action[0]": 5}), "Configuration", "are 5; give"),
+        (lambda: desk.forget(["a"]), "Configuration", r"episode=\['a'\]: give a name"),
+        (lambda: desk.episode({}), "Configuration", r"name={}: give a name"),
         (lambda: desk.ask([0.3], "b", bounds=[5]), "Configuration", r"bounds=\[5\]: give a dict"),
         (lambda: desk.ask([0.3], "b", info=[5]), "Configuration", r"info=\[5\]: give a dict"),
         (
@@ -305,6 +308,7 @@ def test_options_of_a_desk_are_checked(tmp_path):
             desk_at(str(tmp_path / "shop.db"), **options)
     for agent, path, message in (
         (zooming.AdaptiveQ(oil()), 5, "place=5: give a file"),
+        (zooming.AdaptiveQ(oil()), ":memory:", "place=':memory:': give a file"),
         ("AdaptiveQ", tmp_path / "shop.db", "agent='AdaptiveQ': give an agent, such as"),
     ):
         with pytest.raises(zooming.ConfigurationError, match=message):
@@ -432,6 +436,81 @@ def test_bounds_freezing_pausing_and_forgetting(desk):
     assert desk.forget("c") == 0
     with pytest.raises(zooming.ConfigurationError, match="has no episode 'c'"):
         desk.episode("c")
+
+
+@pytest.mark.parametrize("options", [{"default_reward": 0.25}, {"several": "sum"}])
+def test_a_frozen_desk_learns_neither_sums_nor_defaults(tmp_path, options):
+    desk = desk_at(str(tmp_path / "shop.db"), reward_wait=60, **options)
+    d = desk.ask([0.3], episode="a")
+    desk.ask([0.4], episode="a")
+    if "several" in options:
+        desk.tell(d.id, 0.25, [0.4])
+    desk.freeze()
+    pass_time(desk, 61)
+    assert desk.why(d.id)["told"][-1]["kind"] == ("frozen" if "several" in options else "missing")
+    assert desk.agent.n_episodes == 0
+    desk.verify()
+    desk.close()
+
+
+def test_a_desk_is_closed_while_another_thread_tells(tmp_path, monkeypatch):
+    desk, told = desk_at(str(tmp_path / "shop.db")), threading.Event()
+    ids, learn_in = [desk.ask([0.3], episode=f"{k}").id for k in range(20)], episodes.learn_in
+
+    def slow(*step):
+        told.set()
+        time.sleep(0.02)
+        learn_in(*step)
+
+    monkeypatch.setattr(episodes, "learn_in", slow)
+    with zooming.Desk.open(tmp_path / "shop.db", learner="elsewhere") as other:
+        for id in ids:
+            other.tell(id, 0.5, terminated=True)
+    thread = threading.Thread(target=desk._learn)
+    thread.start()
+    told.wait()
+    desk.close()
+    thread.join()
+    desk._learn()  # as a `tell` that was committed before
+    monkeypatch.undo()
+    with zooming.Desk.open(tmp_path / "shop.db", learner="here") as again:
+        assert (again.agent.n_episodes, again._leader is None) == (20, False)
+        again.verify()
+
+
+class Interrupted(threading.Condition):
+    """A condition at whose second use a signal comes."""
+
+    n_uses = 0
+
+    def __enter__(self):
+        self.n_uses += 1
+        if self.n_uses == 2:
+            raise KeyboardInterrupt
+        return super().__enter__()
+
+
+def test_a_signal_within_an_event_or_a_transaction_breaks_nothing(tmp_path, monkeypatch):
+    desk, learn_in = desk_at(str(tmp_path / "shop.db")), episodes.learn_in
+
+    def interrupted(*step):
+        learn_in(*step)
+        raise KeyboardInterrupt
+
+    d = desk.ask([0.3], episode="a")
+    with monkeypatch.context() as patch:
+        patch.setattr(episodes, "learn_in", interrupted)
+        for call in (lambda: desk.tell(d.id, 0.5, [0.4]), desk.snapshot, desk.close):
+            with contextlib.suppress(KeyboardInterrupt):
+                call()
+    with zooming.Desk.open(tmp_path / "shop.db", learner="here") as desk:
+        desk._turn = Interrupted()  # after the commit, before others may write
+        with pytest.raises(KeyboardInterrupt):
+            desk.ask([0.4], episode="a")
+        desk.storage.transaction().__enter__()
+        desk.tell(desk.ask([0.4], episode="a").id, 0.5, [0.4])
+        assert desk.agent.visits(0, [0.3], d.action) == 1
+        desk.verify()
 
 
 def test_an_agent_that_plays_one_episode_at_a_time_is_refused(tmp_path):
@@ -601,13 +680,13 @@ def test_jobs_of_one_transaction_see_what_earlier_ones_wrote(desk):
         "same": lambda: desk.tell(first.id, 0.5, [0.3]),
     }  # fmt: skip
     threads = [threading.Thread(target=call, args=pair) for pair in works.items()]
-    desk._is_writing = True  # so that all of them wait
+    desk._writer = -1  # so that all of them wait
     for n, thread in enumerate(threads):
         thread.start()
         while len(desk._queue) < n + 1:
             time.sleep(0.001)
     with desk._turn:
-        desk._is_writing = False
+        desk._writer = 0
         desk._turn.notify_all()
     for thread in threads:
         thread.join()

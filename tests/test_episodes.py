@@ -8,6 +8,7 @@ import zooming
 from helpers import AGENTS, KINDS, Drift, knowledge
 from zooming.agents.auto.portfolio import LEFT, PLAYER
 from zooming.agents.base import episodes
+from zooming.agents.base.episodes import Episode
 from zooming.lab.relatives.single_partition_q import SinglePartitionQ
 
 pytestmark = pytest.mark.kernels
@@ -389,7 +390,8 @@ class Ends(Drift):
     def step(self, action):
         assert (action >= self.low - 1e-12).all()
         state, reward, is_over, *_ = super().step(action)
-        return state, reward, bool(is_over or state[0] > 0.6), False, self.info()
+        is_cut = state[0] > 0.6 and state[1] > 0.5
+        return state, reward, bool(is_over or state[0] > 0.6) and not is_cut, is_cut, self.info()
 
     def reset(self, **options):
         return super().reset(**options)[0], self.info()
@@ -400,10 +402,18 @@ class Ends(Drift):
 
 
 @pytest.mark.parametrize("mode", gym.vector.AutoresetMode)
-def test_masks_and_early_ends_of_each_environment_are_kept_apart(mode):
+def test_masks_and_early_ends_of_each_environment_are_kept_apart(mode, monkeypatch):
     env = gym.vector.SyncVectorEnv([Ends] * 3, autoreset_mode=mode, copy=False)
-    agent = zooming.AdaptiveQ(Ends(), horizon=3, seed=0)
+    agent, cut, update = zooming.AdaptiveQ(Ends(), horizon=3, seed=0), [], Episode.update
+
+    def note(episode, reward, state, ends, cuts, *, next_info, step):
+        assert ends or (next_info["action_low"] == 0.5 * (state[1] > 0.5)).all()
+        cut.append(bool(cuts))
+        update(episode, reward, state, ends, cuts, next_info=next_info, step=step)
+
+    monkeypatch.setattr(Episode, "update", note)
     history = agent.learn(40, env=env)
+    assert any(cut)
     assert set(history.n_steps.tolist()) == {1, 2, 3}
     assert agent.n_episodes == 40
 
@@ -415,8 +425,9 @@ def test_a_callback_ends_a_vector_run_and_sees_every_episode():
         seen.append(len(history))
         return len(history) < 9
 
-    assert len(agent.learn(30, env=envs(), callback=count)) == 9
+    history = agent.learn(30, env=envs(), callback=count)
     assert seen == list(range(1, 10))
+    assert len(history) == agent.n_episodes == 12  # those that ended with the ninth are learned
 
 
 def test_what_is_no_vector_environment_is_refused_by_name():

@@ -334,7 +334,7 @@ class Desk:
         self._apprentice = apprentice
         self._queue: list[_Job] = []
         self._numbers = _Numbers(0, 0, 0, "")
-        self._turn, self._is_writing = threading.Condition(), False  # of the queue
+        self._turn, self._writer = threading.Condition(), 0  # of the queue; thread that commits
         self._learn_lock, self._wake, self._stop = threading.RLock(), threading.Event(), False
         self._plans_lock = threading.Lock()  # of replacing `_plans`
         self._began = time.time() - time.monotonic()
@@ -691,6 +691,7 @@ class Desk:
 
         Names are all that a desk knows of a person. What was learned stays, and replays.
         """
+        _check_name("episode", episode)
 
         def work() -> int:
             run, write = self.storage.run, self.storage.write
@@ -754,15 +755,15 @@ class Desk:
 
     def _write(self, *job_of: Any) -> Any:
         """Run a job in a transaction, together with those of other threads that wait."""
-        job, jobs = _Job(*job_of), list[_Job]()
+        job, jobs, own = _Job(*job_of), list[_Job](), threading.get_ident()
         try:
             with self._turn:
                 self._queue.append(job)
-                while self._is_writing and not job.is_done:
+                while self._writer not in (0, own) and not job.is_done:  # own: left by a signal
                     self._turn.wait()
                 if not job.is_done:
                     jobs = self._queue
-                    self._queue, self._is_writing = [], True
+                    self._queue, self._writer = [], own
             if jobs:
                 self._commit(jobs)
         finally:  # those whose jobs are done go on while the next one writes
@@ -771,7 +772,7 @@ class Desk:
                     # A signal may come before the commit: others do their jobs themselves then.
                     left = [one for one in jobs if not (one.is_done or one is job)]
                     self._queue = left if self._queue is jobs else left + self._queue
-                    self._is_writing = False
+                    self._writer = 0
                     self._turn.notify_all()
         if job.error is not None:
             raise job.error
@@ -843,6 +844,8 @@ class Desk:
     def _learn(self, most: int = LATEST) -> bool:
         """Learn what is in the log, and publish it. Return whether there is more."""
         with self._learn_lock:
+            if self.storage.is_closed:  # by another thread; it is learned when it is opened again
+                return False
             if not self.storage.lead():
                 self._refresh()
                 return False
@@ -850,7 +853,7 @@ class Desk:
                 self._leader = Learner.at(self.storage, LATEST, self._kind, self._apprentice)
                 self._stored_seq = self._leader.seq
             self._tick()
-            n_done = self._leader.follow(most)
+            n_done = self._follow(self._leader, most)
             if n_done:
                 self.fault = None
             now, is_new = time.monotonic(), self._leader.seq > self._reader.seq
@@ -861,6 +864,14 @@ class Desk:
             if self._leader.seq > self._stored_seq and now - self._stored > _EVERY:
                 self.snapshot()
             return n_done == most
+
+    def _follow(self, leader: Learner, most: int = LATEST) -> int:
+        """Let the leader learn. If a signal ends it within an event, begin at the last snapshot."""
+        try:
+            return leader.follow(most)
+        except BaseException:
+            self._leader = None
+            raise
 
     def _publish(self, learner: Learner) -> None:
         """Let the agent of a learner decide from now on. Keep the plans of open episodes."""
@@ -979,15 +990,16 @@ class Desk:
             row = self._rows("id = ?", id)[0]
             if row.state != OPEN:
                 continue
-            kind, told = "missing", {}
+            kind, told, learns = "missing", {}, self._numbers.mode != FROZEN
             parts = [json.loads(part[0]) for part in run(data, [id])]
             following = self._rows(
                 "episode = ? AND step = ? AND state <> ? ORDER BY id DESC LIMIT 1",
                 row.episode, row.step + 1, CANCELLED,
             )  # fmt: skip
             if parts:
-                kind, told = "tell", {**parts[-1], "reward": sum(one["reward"] for one in parts)}
-            elif default is not None and following:
+                kind = "tell" if learns else "frozen"
+                told = {**parts[-1], "reward": sum(one["reward"] for one in parts)}
+            elif default is not None and following and learns:
                 after = json.loads(following[0].observation)
                 kind, told = "default", {"reward": default, "next": after, "terminated": False}
             self.storage.write("UPDATE decisions SET state = ? WHERE id = ?", [EXPIRED, id])
@@ -1049,6 +1061,7 @@ class Desk:
 
     def episode(self, name: str) -> dict[str, Any]:
         """Return what is known of the last episode of this name: its decisions, in order."""
+        _check_name("name", name)
         rows = self.storage.read(
             "SELECT number, at, is_over FROM episodes WHERE name = ? ORDER BY number DESC LIMIT 1",
             [name],
@@ -1144,16 +1157,17 @@ class Desk:
 
     def close(self) -> None:
         """Store a snapshot, end learning, and close the database. Twice is the same as once."""
-        if self.storage.is_closed:
-            return
         self._stop = True
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
-        if self._leader is not None:
-            self._leader.follow()
-            self.snapshot()
-        self.storage.close()
+        with self._learn_lock:  # another thread may tell, or close, too
+            if self.storage.is_closed:
+                return
+            if self._leader is not None:
+                self._follow(self._leader)
+                self.snapshot()
+            self.storage.close()
 
     def __enter__(self) -> Self:
         return self

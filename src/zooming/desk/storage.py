@@ -68,7 +68,7 @@ def open_storage(place: str | os.PathLike[str], durability: str, exists: bool) -
             f"durability={durability!r}: choose 'power' (a decision survives a power failure) or "
             "'process' (it survives the death of the process, and asks are faster)"
         )
-    if not isinstance(place, (str, os.PathLike)):
+    if not isinstance(place, (str, os.PathLike)) or str(place) in ("", ":memory:"):
         raise ConfigurationError(f"place={short_repr(place)}: give a file, or postgresql://...")
     if str(place).startswith(("postgresql://", "postgres://")):
         return Postgres(str(place), durability)
@@ -199,6 +199,8 @@ class SQLite(Storage):
     def transaction(self) -> Iterator[None]:
         self._check_open()
         try:
+            if self._writer.in_transaction:  # a signal came before the last one could end
+                self._writer.execute("ROLLBACK")
             self._writer.execute("BEGIN IMMEDIATE")
             yield
             self._writer.execute("COMMIT")

@@ -406,9 +406,11 @@ class _Vector:
             _stop_if_asked(self.agent)
 
     def close(self) -> None:
-        """Abandon the episodes that are open."""
+        """Record the episodes that are learned, and abandon those that are open."""
         for episode in self.open:
-            if episode is not None:
+            if episode is not None and episode.is_over:
+                self._record(episode)
+            elif episode is not None:
                 episode.abandon()
 
     def _play(self) -> Iterator[None]:
@@ -438,7 +440,7 @@ class _Vector:
                 concatenate(space, given, batch)
             )
             after = list(iterate(env.observation_space, observations))
-            infos = split_info(info, n, True)
+            infos, last_infos = (split_info(one, n, True) for one in (info, info.get("final_info")))
             is_done = np.asarray(terminated) | np.asarray(truncated)
             is_fresh, was_waiting = is_waiting.copy(), is_waiting
             is_waiting = is_done & (self.mode == NEXT_STEP)
@@ -452,7 +454,8 @@ class _Vector:
                 seen_last = info["final_obs"][i] if is_last else after[i]
                 # Copied, because the environment may fill its arrays anew.
                 outcome = float(rewards[i]), copy.deepcopy(seen_last), terminated[i], truncated[i]
-                outcomes[i].append((*outcome, None if is_done[i] else copy.deepcopy(infos[i])))
+                next_info = None if terminated[i] else (last_infos if is_last else infos)[i]
+                outcomes[i].append((*outcome, copy.deepcopy(next_info)))
                 if is_done[i] or episode.step == agent.horizon:
                     ended.append((i, episode))
                     resets[i] |= not is_done[i]
