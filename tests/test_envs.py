@@ -285,6 +285,14 @@ def test_compiled_environments_want_finite_boxes(space, message):
         zooming.compiled_env(stock, space, gym.spaces.Box(0, 1, (1,)), horizon=2, start=0.5)
 
 
+@pytest.mark.parametrize("outcomes", [None, ([0.0], [1.0])])
+def test_dynamics_that_are_no_function_are_refused(outcomes):
+    box = gym.spaces.Box(0.0, 1.0, dtype="float64")
+    for swapped in (box, "stock"):
+        with pytest.raises(zooming.ConfigurationError, match="not a function; the first argument"):
+            zooming.compiled_env(swapped, box, box, 2, start=0.5, outcomes=outcomes)
+
+
 def count(state, action, step, params, rng, next_state):
     next_state[0] = min(state[0] + action[0], params[0])
     return 0.1 * action[0]

@@ -27,6 +27,12 @@ def test_evaluation_changes_nothing_and_repeats(ambulance):
     assert (agent.table.rows.tobytes(), agent.table.core.tobytes()) == before
 
 
+def test_a_reward_that_is_nan_is_an_error_and_no_value():
+    env = gym.wrappers.TransformReward(gym.make("zooming/Oil-v0"), lambda reward: np.nan)
+    with pytest.raises(zooming.TransitionError, match=r"Oil.*: a reward was not a finite number"):
+        zooming.evaluate(lambda step, observation: [0.7], env, episodes=2)
+
+
 @pytest.mark.parametrize("make_agent", [zooming.Auto, zooming.TreeQ])
 @pytest.mark.parametrize("env_id", ["zooming/Queue-v0", "zooming/GraphAmbulance-v0"])
 def test_episodes_side_by_side_are_those_of_environments_that_share_a_generator(env_id, make_agent):

@@ -119,6 +119,7 @@ def test_a_problem_made_by_hand_is_imported_too(shop):
         ("shpo:Shop-v0", "", r"there is no module 'shpo' in .*, and none is installed"),
         ("shop:Chop-v0", "", r"the module 'shop' registers no environment 'Chop-v0'; did you"),
         ("empty:Shop-v0", "x = 1", r"the module 'empty' registers no environment 'Shop-v0'"),
+        ("empty:Nope-v0", "x = 1", r"registers no environment 'Nope-v0'(?!.*Hopper)"),
         ("broken:X", "\nraise OSError('no net')", r"'broken' cannot be imported: OSError: no net"),
         ("lacks:X", "import nonesuch", r"'lacks' cannot be imported: ModuleNotFoundError: "
             r".*'nonesuch'"),

@@ -287,7 +287,7 @@ def test_a_recorded_value_that_leaves_the_space_is_named():
         zooming.plan(shop(zooming.Records(poisson(10)), leaving))
 
 
-def test_the_command_writes_one_page(tmp_path, capsys):
+def test_the_command_writes_one_page(tmp_path, capsys, monkeypatch):
     rows = [
         (week, step, x)
         for week, trace in enumerate(np.random.default_rng(0).poisson(5.0, (40, 7)))
@@ -316,6 +316,13 @@ def test_the_command_writes_one_page(tmp_path, capsys):
     assert {file.name for file in (tmp_path / "plan").iterdir()} == {
         "plan.html", "policy.html", "plan.zoom", "policy.py", "plan.json",
     }  # fmt: skip
+    monkeypatch.setattr("zooming.app.plan_command.plan", None)  # the folder is looked at first
+    with pytest.raises(SystemExit):
+        cli.main(
+            ["plan", "zooming/Newsvendor-v0", "--records", str(tmp_path / "demand.csv"), "--noise",
+             "<b>demand</b>", "--out", str(tmp_path / "demand.csv")]
+        )  # fmt: skip
+    assert "File exists" in capsys.readouterr().err
     with pytest.raises(SystemExit) as error:
         cli.main(
             ["plan", "zooming/Newsvendor-v0", "--records", str(tmp_path / "demand.csv"), "--noise",

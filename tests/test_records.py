@@ -429,6 +429,23 @@ def test_dynamics_in_python_give_the_same_answers():
         shop(records, 3, day_in_python, compiled=True)
 
 
+def short_of_one(state, action, step, params, outcome):
+    return 0.0
+
+
+def returns_nothing(state, action, step, params, outcome, next_state):
+    next_state[0] = state[0]
+
+
+@pytest.mark.parametrize(
+    ("day", "message"),
+    [(short_of_one, "TypeError in its first step: .*5 positional"), (returns_nothing, "NoneType")],
+)
+def test_dynamics_in_python_that_fail_at_once_are_refused(day, message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
+        shop(zooming.Records(poisson(3, 3)), 3, day, compiled=False)
+
+
 def broken(state, action, step, params, outcome, next_state):
     next_state[0] = state[0]
     return {}[outcome[0]] if outcome[0] == 9.0 else 0.0

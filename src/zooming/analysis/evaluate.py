@@ -18,7 +18,7 @@ from zooming.analysis.solve import check_solvable
 from zooming.envs.compiled import CompiledEnv, find_compiled
 from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.envs.state_grid import bad_transition, weigher
-from zooming.errors import ConfigurationError, ZoomingError
+from zooming.errors import ConfigurationError, TransitionError, ZoomingError
 from zooming.kernels.loop.crossing import draw_start, play_step
 from zooming.kernels.loop.jit import call_in_thread
 from zooming.kernels.solve.backups import spread_states
@@ -211,6 +211,10 @@ def evaluate(
     if not exact:
         check_int(episodes, "episodes", 2)
         returns = _play(agent, env, episodes, seed)
+        if not np.isfinite(returns).all():
+            raise TransitionError(
+                f"{name_of(env)}: a reward was not a finite number; check the environment"
+            )
         interval = mean_interval(returns)
         return Evaluation(interval.mean, interval.low, interval.high, False, returns)
     try:

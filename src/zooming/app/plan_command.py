@@ -83,12 +83,12 @@ def plan_records(
         records, noise, episode=episode, step=step, by=by, censored=censored, context=context,
         dependent=dependent, bad=bad,
     )  # fmt: skip
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)  # a wrong name is refused before the plan is made
     known = names or (made.metadata or {}).get("names")
     found = plan(with_records(inner, read), folds=folds, names=known, progress_bar=True)
     rule = getattr(inner, "rule", None)
     against = None if rule is None else found.compare(rule)
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
     found.save(folder / "plan.zoom")
     found.export(folder / "policy.py")
     found.show(folder / "policy.html")

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 from zooming.envs import starts
 from zooming.envs.compiled import CompiledEnv, Dynamics, Outcomes
 from zooming.envs.functions import (
+    DYNAMICS_FORM,
+    GIVEN_FORM,
     WEIGH_FORM,
     as_vector,
     compile_as,
@@ -19,12 +21,13 @@ from zooming.envs.functions import (
     draw_law,
     draw_trace,
     draw_weighed,
+    is_python,
 )
 from zooming.envs.records import Records
 from zooming.errors import ConfigurationError
 from zooming.kernels import WEIGH
 from zooming.kernels.loop.crossing import draw_start
-from zooming.validation import Floats, check_int
+from zooming.validation import Floats, check_int, short_repr
 
 
 def try_in_python(env: CompiledEnv, dynamics: Dynamics, params: Floats, chance: Any) -> None:
@@ -34,16 +37,22 @@ def try_in_python(env: CompiledEnv, dynamics: Dynamics, params: Floats, chance: 
     after = np.full_like(state, np.nan)
     action = low.copy() if env.has_whole_actions else (low + high) / 2
     try:
-        getattr(dynamics, "py_func", dynamics)(
+        reward = getattr(dynamics, "py_func", dynamics)(
             state, action, 0, params, rng if chance is None else chance, after
         )
+        if is_python(env.given):
+            float(reward)
     except IndexError as error:
         raise ConfigurationError(
             f"{env.name}: {error}; the state has {len(state)} coordinates, the action {len(low)}, "
             f"and params {len(params)} numbers"
         ) from error
-    except Exception:  # some functions run only when compiled; then this check is skipped
-        return
+    except Exception as error:
+        if not is_python(env.given):  # some functions run only when compiled: nothing to check
+            return
+        raise ConfigurationError(
+            f"{env.name} raises {type(error).__name__} in its first step: {error}"
+        ) from error
     missing = np.flatnonzero(np.isnan(after))
     if len(missing):
         raise ConfigurationError(
@@ -180,6 +189,11 @@ def compiled_env(
     >>> round(optimal.return_, 2), optimal.action(2, [1.0]).round(2)  # price of the last piece
     (35.79, array([6.99]))
     """
+    if not callable(dynamics):
+        form = DYNAMICS_FORM if outcomes is None else GIVEN_FORM
+        raise ConfigurationError(
+            f"dynamics={short_repr(dynamics)} is not a function; the first argument is {form}"
+        )
     spaces, own = (observation_space, action_space, horizon), as_vector(params, "params")
     options = {
         "start": start, "params": own, "reward_range": reward_range, "name": name,

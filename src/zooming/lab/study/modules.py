@@ -73,7 +73,9 @@ def find_id(env_id: str) -> str:
             f"{module}"
         )
     if module is not None and name not in gym.registry:
-        near = suggest(name, gym.registry)
+        entries = {key: spec.entry_point for key, spec in gym.registry.items()}
+        homes = {key: str(getattr(one, "__module__", one)) for key, one in entries.items()}
+        near = suggest(name, [key for key, home in homes.items() if "gymnasium." not in home])
         raise ConfigurationError(f"the module {module!r} registers no environment {name!r}{near}")
     return name
 
