@@ -88,7 +88,7 @@ def command(program, *arguments, **options):
 def test_the_installed_command_runs_plain_and_compiled_environments_of_this_folder(shop):
     text = "run shop:Shop-v0 shop:FastShop-v0 --workers 1 --out study"
     shown = command(AS_INSTALLED, *words(text), *SIZE)
-    assert "shop:FastShop-v0, optimum 1.0000" in shown
+    assert "shop:FastShop-v0, optimum 1" in shown
     assert len(list(Path("study", "chunks").glob("*.zoom"))) == 4  # a user's may be slow: one run
 
 
@@ -164,7 +164,7 @@ def test_a_report_imports_nothing_that_the_folder_names(foreign, shop):
     cli.main(["report", "study"])
     assert "shop" not in sys.modules
     assert not (shop / "trace").exists()
-    assert "The optimum is 1.0000." in (shop / "study" / "report.html").read_text()
+    assert "The optimum is 1." in (shop / "study" / "report.html").read_text()
 
 
 @pytest.mark.parametrize("foreign", ["Shop-v0"], indirect=True)
@@ -199,7 +199,7 @@ def test_an_audit_solves_the_environment_that_the_command_names(shop, capsys):
     with pytest.raises(SystemExit, match="--set requires --env"):
         cli.main(["audit", "agent.zoom", "--set", "price=0.25"])
     cli.main(["audit", "agent.zoom", "--solve", "--env", "shop:FastShop-v0", "--set", "price=0.25"])
-    assert "optimum 0.5000" in capsys.readouterr().out
+    assert "optimum 0.5" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="the given environment"):
         cli.main(
             ["audit", "agent.zoom", "--env", "zooming/Ambulance-v0", "--set", "n_ambulances=2"]

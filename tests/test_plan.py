@@ -151,6 +151,14 @@ def test_noise_that_depends_on_a_recorded_action_is_doubted():
         assert any("noise seems to depend on price (F test" in one for one in found) == is_doubted
 
 
+def test_a_value_far_from_the_others_is_doubted():
+    typed = poisson(40)
+    assert not any("far from the others" in one for one in _doubts(zooming.Records(typed), HORIZON))
+    typed[3, 2] = 1000.0
+    (found,) = (x for x in _doubts(zooming.Records(typed), HORIZON) if "far from the others" in x)
+    assert "noise has the value 1,000, far from the others (90 % are between 2" in found
+
+
 def test_censored_values_and_a_season_seen_once_are_doubted():
     demand = poisson(40)
     records = zooming.Records(np.minimum(demand, 6.0), censored=demand >= 6.0)

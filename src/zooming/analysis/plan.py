@@ -51,6 +51,7 @@ MOST_BOUND = 200  # episodes for the perfect-information bound
 MOST_STARTS = 64  # start states that are played one by one
 LEARNED_EPISODES = 2000  # that Auto learns if the states have too many axes for a grid
 DOUBT = 3.3  # standard errors beyond which something is said to depend
+FAR = 20.0  # ranges from the 5 % to the 95 % quantile between a value and the median: a typo?
 DEPENDS = 0.001  # probability below which noise is said to depend on a state or an action
 Choose = Callable[[int, Floats], Floats]
 
@@ -542,6 +543,15 @@ def _doubts(records: Records, horizon: int) -> list[str]:
             f"{hidden.mean():.0%} of the values are censored: what lies beyond {most:g} was never "
             "seen and is not known; returns on censored episodes take the values as they are"
         )
+    for name, column in zip(records.names, np.moveaxis(values, 2, 0), strict=True):
+        seen = column[~np.isnan(column)]
+        low, middle, high = np.quantile(seen, [0.05, 0.5, 0.95])
+        one = seen[abs(seen - middle).argmax()]
+        if abs(one - middle) > FAR * (high - low) > 0.0:
+            found.append(
+                f"{name} has the value {plain(one)}, far from the others (90 % are between "
+                f"{plain(low)} and {plain(high)}): correct it if it is a typo; it makes the law coarse"
+            )
     if records.by is not None:
         known = np.isfinite(values).all(axis=2).sum(axis=0)  # episodes with a value at each step
         counts = dict.fromkeys(records.by, 0)
