@@ -550,7 +550,7 @@ def _doubts(records: Records, horizon: int) -> list[str]:
         if abs(one - middle) > FAR * (high - low) > 0.0:
             found.append(
                 f"{name} has the value {plain(one)}, far from the others (90 % are between "
-                f"{plain(low)} and {plain(high)}): correct it if it is a typo; it makes the law coarse"
+                f"{plain(low)} and {plain(high)}): correct it if it is a typo"
             )
     if records.by is not None:
         known = np.isfinite(values).all(axis=2).sum(axis=0)  # episodes with a value at each step
