@@ -6,6 +6,7 @@ import inspect
 import pkgutil
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -126,7 +127,7 @@ def test_bench_measures_every_case(monkeypatch, capsys):
 
 def blocks(language):
     """(file, code) of every fenced block of a language in the documentation."""
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for path in pages():
         for code in re.findall(rf"```{language}\n(.*?)```", path.read_text(), re.S):
             yield pytest.param(code, id=f"{path.name}: {code.splitlines()[0][:40]}")
 
@@ -160,7 +161,13 @@ def commands_of(page):
     """The words of each command on a page."""
     texts = [block.values[0] for block in blocks("sh") if block.id.split(":")[0] == page]
     lines = [line.split("#")[0] for text in texts for line in text.splitlines()]
-    return [command.split() for line in lines for command in line.split("&&") if command.strip()]
+    return [
+        shlex.split(command) for line in lines for command in line.split("&&") if command.strip()
+    ]
+
+
+def pages():
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def without_folder(words):
@@ -182,11 +189,14 @@ def test_commands_in_the_documentation_run(page):
         fresh = [words for words in commands if without_folder(words) not in said]
         written = {words[words.index("--out") + 1] for words in fresh if "--out" in words}
         commands = [words for words in commands if words in fresh or words[-1] in written]
-    for block in blocks("python"):
-        if block.id.split(":")[0] == page and (
-            named := re.match(r"# (\w+\.py)\n", block.values[0])
-        ):
-            Path(named[1]).write_text(block.values[0])  # a file that the commands need
+    text = "\n".join(path.read_text() for path in pages() if path.name == page)
+    own = re.search(r"module of its own, `(\w+\.py)`, that ends with `([^`]+)`", text)
+    for (code,) in (block.values for block in blocks("python") if block.id.split(":")[0] == page):
+        if named := re.match(r"# (\w+\.py)\n", code):
+            Path(named[1]).write_text(code)  # a file that the commands need
+        if own and "(gym.Env)" in code:
+            Path(own[1]).write_text(code.partition("\nenv = ")[0] + f"\n{own[2]}\n")
+            sys.path.insert(0, str(Path.cwd()))
     for program, *words in commands:
         if program == "make":
             assert set(words) <= targets, words
@@ -196,8 +206,11 @@ def test_commands_in_the_documentation_run(page):
         elif program == "zooming":
             if words[0] in ("audit", "export", "explain", "show"):
                 for file in (word for word in words if word.endswith(".zoom")):
-                    env = gym.make("zooming/Oil-v0")
-                    agent = zooming.AdaptiveQ(env, max_balls=64, seed=0)
+                    if "--env" in words:
+                        own_env = gym.make(words[words.index("--env") + 1])
+                        agent = zooming.Auto(own_env, horizon=7, seed=0)
+                    else:
+                        agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), max_balls=64, seed=0)
                     agent.learn(1)
                     agent.save(file)
             cli.main([*words, *SMALLER.get(words[0], "").split()])

@@ -102,7 +102,7 @@ def test_export_refuses_a_rule_that_is_kept_and_explain_tells_it(tmp_path):
         agent.export(tmp_path / "policy.py")
     assert not list(tmp_path.iterdir())
     rules = agent.explain(0, episodes=0)
-    assert [rule.action for rule in rules] == [(0.5,)]
+    assert {rule.action for rule in rules} == {(0.5,)}
     policy = {}
     exec(agent.explain(episodes=0).export(tmp_path / "policy.py").read_text(), policy)
     assert policy["act"](0, [0.3]) == (0.5,)
