@@ -315,7 +315,7 @@ class Desk:
                     write("INSERT INTO plans VALUES (?, 0, ?)", [plan, now])
 
     def _meta(self) -> dict[str, str]:
-        """Return the table `meta`."""
+        """Return the settings of the desk that the database keeps: {name: value}."""
         rows: Any = self.storage.run("SELECT name, value FROM meta")
         return dict(rows)
 

@@ -103,7 +103,7 @@ class Storage(ABC):
             raise
 
     def _make_tables(self) -> None:
-        """Make the tables that are missing. Refuse those of a newer version before."""
+        """Make the tables that are missing, unless a newer zooming wrote the database."""
         with self.transaction():
             self.run(SCHEMA[0])
             known = self.run("SELECT value FROM meta WHERE name = 'format'")

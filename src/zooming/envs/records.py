@@ -361,9 +361,10 @@ def smooth(column: Floats) -> Weighted:
 
 
 def _on_a_line(column: Floats, top: float) -> tuple[float, float, Floats]:
-    """Return (low, unit, counts) of a column on the points low, low + unit, ... up to `top`.
+    """Count the values of a column at equally spaced points from its least value up to `top`.
 
-    The unit is the smallest gap. If there are less than three values, or some are no multiples of
+    Return (low, unit, counts): the first point, the space between two, and the count at each. The
+    unit is the smallest gap. If there are less than three values, or some are no multiples of
     it, there are N_BINS + 1 points, and each value is shared between its neighbors.
     """
     places, seen = np.unique(column, return_counts=True)

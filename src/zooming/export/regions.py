@@ -126,7 +126,7 @@ def contain(low: Floats, high: Floats, points: Floats) -> NDArray[np.bool_]:
 
 
 def everywhere(n_axes: int) -> tuple[Floats, Floats]:
-    """Return the corners of the box of all states."""
+    """Return (low, high) of the box that contains every state: all bounds are infinite."""
     return np.full(n_axes, -np.inf), np.full(n_axes, np.inf)
 
 
