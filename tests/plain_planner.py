@@ -328,4 +328,4 @@ class PlainPlan:
         value = rows[np.arange(self.n_states), best]
         high = self.facts["highest"]
         cap = high * (self.horizon - h) if high > 0.0 else high
-        self.values[h] = np.minimum(value, cap) if self.learns else value
+        self.values[h] = np.minimum(value, cap)

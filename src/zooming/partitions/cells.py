@@ -138,10 +138,11 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
         kept = restore_basis(table, arrays, KEPT, arrays[KEPT + "apart"], int(n_kept[0]))
         if not 0 < kept.n_samples <= n:
             raise ValueError(f"the plan kept was made of {kept.n_samples} of {n} samples")
-    earned = arrays.get("earned", np.zeros(3))
-    check_form("earned", earned, np.zeros(3))
-    if min(earned[0], earned[2]) < 0.0:
-        raise ValueError("what recommended plans earned is invalid")
+    earned = restored_returns(arrays.get("earned", np.zeros((0, 4))), core)
+    if kept is None:
+        earned = earned[:0]
+    elif len(earned) < 2:
+        raise ValueError("what the recommended plan earned is missing")
     grid = basis.grid
     wanted = len(arrays["apart"][0]), math.prod(grid.bins.tolist())
     if arrays["q"].shape != wanted:  # before memory is asked for
@@ -152,7 +153,7 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
         getattr(plan, name)[:] = arrays[name]
     values: dict[str, Any] = {"core": core, "widths": basis.widths, "grid": grid}
     values |= {"apart": arrays["apart"].copy(), "played_apart": basis.apart}
-    values |= {"kept": kept, "earned": earned.copy()}
+    values |= {"kept": kept, "earned": earned}
     samples = Samples(*(part.copy() for part in given))
     counts = table.play_counts(int(core["n_planned"][0]), samples, grid)
     is_apart = values["apart"][0] != layout.ALIKE
@@ -161,6 +162,18 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
     plan.best[:] = total.argmax(axis=2)
     caches = dict.fromkeys(("_handle", "_policy", "_counted"))
     return {**values, "samples": samples, "plan": plan, **caches}
+
+
+def restored_returns(earned: NDArray[Any], core: NDArray[Any]) -> Floats:
+    """Return `CellTable.earned` of a file. Raise ValueError if it is invalid."""
+    if earned.shape == (3,):  # older files: episodes, mean and variance of all recommended plans
+        plays, mean, variance = earned.astype(np.float64).tolist()
+        plan = [float(core["n_episodes"][0]), plays, mean, plays * variance]
+        earned = np.array([plan] * 2 if plays else []).reshape(-1, 4)
+    check_form("earned", earned, np.zeros((len(earned), 4)))
+    if (earned[:, PLAYS] < 1.0).any() or (earned[:, [ENDS, SQUARES]] < 0.0).any():
+        raise ValueError("what recommended plans earned is invalid")
+    return earned.copy()
 
 
 def restore_basis(
@@ -268,6 +281,30 @@ def spread_of_returns(samples: Samples, n: int, known: float) -> float:
     return float(high - middle)
 
 
+# Columns of `CellTable.earned`: number of all episodes when a plan ended, number of its own, their
+# mean return, and the sum of squared deviations from it.
+ENDS, PLAYS, RETURN, SQUARES = range(4)
+_MOST_PLANS = 100  # rows of `earned`: condensing may make a plan after each episode
+
+
+def expect(plan: Floats, recent: Floats) -> tuple[float, float]:
+    """Return (expected mean return, standard error) of a plan: its own, shrunk to that of all.
+
+    The variance between plans is DerSimonian and Laird's. It is 0 if the means of `recent` plans
+    differ by little more than the variance within plans explains.
+    """
+    _, plays, means, squares = recent.T
+    total, freedom, share = float(plays.sum()), len(recent) - 1, 0.0
+    mean = float(plays @ means) / total
+    within = float(squares.sum()) / max(1.0, total - len(recent))
+    away = float(plays @ (means - mean) ** 2)
+    if freedom and away > (freedom + layout.SCATTER * math.sqrt(2 * freedom)) * within:
+        between = (away - freedom * within) / (total - float(plays @ plays) / total)
+        share = between / (between + within / plan[PLAYS])
+    square = within * (share / plan[PLAYS] + (1.0 - share) ** 2 / total)
+    return float(mean + share * (plan[RETURN] - mean)), math.sqrt(square)
+
+
 class RecommendedPlan(NamedTuple):
     """The plan that is recommended, made without a bonus, with what it takes to read it."""
 
@@ -315,7 +352,8 @@ class CellTable:
         self.apart = np.zeros((2, int(core["horizon"][0])), np.int64)  # forms of the next plan
         self.played_apart = self.apart  # forms of the plan that is played
         self.kept: Basis | None = None  # of the recommended plan; None: use all that is known
-        self.earned: Floats = np.zeros(3)  # by recommended plans: episodes, mean return, variance
+        # What the recommended plan earned, then the recent plans: rows of ENDS, PLAYS, ...
+        self.earned: Floats = np.zeros((0, 4))
         self._forget()
         self.grid = call_in_thread(self._first_grid)
         self.plan = self.new_plan(self.grid)
@@ -398,26 +436,21 @@ class CellTable:
     def _judge(self) -> tuple[Basis | None, Floats]:
         """Return the new `kept` and `earned`, now that episodes of a plan have been played.
 
-        The plan that was played is recommended from now on, unless it earned clearly less than
-        those recommended before it. If nobody played the plan, as in learning from a log, what is
+        The plan that was played is recommended from now on, unless less is expected of it than of
+        the one recommended before it. If nobody played the plan, as in learning from a log, what is
         recommended uses all that is known.
         """
         core = self.core[0]
-        plays, mean, squares = (float(core[name]) for name in ("plays", "earned", "squares"))
-        if not plays:
-            return None, self.earned
-        kept, n = self.kept, int(core["n_planned"])
-        if kept is not None and kept.n_samples < layout.OLD * n:
-            kept = None  # what it earned is long ago
-        before, usual, variance = self.earned.tolist() if kept else (0.0, 0.0, 0.0)
-        before = min(before, layout.USUAL * float(core["n_episodes"]))
-        total, away = before + plays, mean - usual
-        spread = (before * variance + squares + before * plays / total * away**2) / total
-        error = math.sqrt(spread * (1.0 / plays + 1.0 / before)) if before else math.inf
-        if kept is not None and away < -layout.WORSE * error:
-            return kept, self.earned
-        played = Basis(self.grid, self.widths, self.played_apart, n)
-        return played, np.array([total, usual + away * plays / total, spread])
+        plan = np.array([core[name] for name in ("n_episodes", "plays", "earned", "squares")])
+        if not plan[PLAYS]:
+            return None, self.earned[:0]
+        recent = np.vstack([self.earned[1:][-_MOST_PLANS:], plan])
+        recent = recent[recent[:, ENDS] >= layout.RECENT * plan[ENDS]]
+        before = plan if self.kept is None else self.earned[0]
+        if expect(plan, recent)[0] < expect(before, recent)[0]:
+            return self.kept, np.vstack([before, recent])
+        played = Basis(self.grid, self.widths, self.played_apart, int(core["n_planned"]))
+        return played, np.vstack([plan, recent])
 
     def policy(self) -> RecommendedPlan:
         """Return the recommended plan, made without the bonus for exploring.

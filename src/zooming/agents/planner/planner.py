@@ -22,7 +22,7 @@ from zooming.kernels.loop import episodes as pausing
 from zooming.kernels.loop.crossing import Crossing
 from zooming.kernels.plans import play as kernels
 from zooming.kernels.plans.layout import CATEGORIES, CORE, ENDED, FLAT, OPTIMISM, PLAYED, SMOOTH
-from zooming.partitions.cells import THIRDS, CellTable
+from zooming.partitions.cells import PLAYS, SQUARES, THIRDS, CellTable, expect
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible
 from zooming.validation import ANY_REWARD, Floats, check_int, count_own_frames
@@ -421,9 +421,8 @@ class Planner(Agent):
         }
 
     def should_earn(self) -> tuple[float, float] | None:
-        plays, mean, variance = self.table.earned.tolist()
         if self.table.kept is not None:
-            return mean, float(np.sqrt(variance / plays))
+            return expect(self.table.earned[0], self.table.earned[1:])
         value, error = self.promise()
         return (value, error) if np.isfinite(value) else None
 
@@ -482,14 +481,14 @@ class Planner(Agent):
         """
         if self.table.kept is None:
             return []
-        plays, mean, variance = self.table.earned.tolist()
-        promise, error = self.promise()
-        away, square = abs(promise - mean), variance / plays
-        if away <= 2.0 * np.sqrt(variance) or away <= 2.0 * np.sqrt(square + error**2):
+        plan = self.table.earned[0]
+        (mean, own), (promise, error) = expect(plan, self.table.earned[1:]), self.promise()
+        away, spread = abs(promise - mean), np.sqrt(plan[SQUARES] / plan[PLAYS])
+        if away <= 2.0 * max(spread, np.hypot(own, error)):
             return []
         return [
             f"the model promises {plain(promise)} from the recommended policy, but episodes of "
-            f"such plans earned {plus_minus(mean, float(np.sqrt(square)))}: trust what was earned"
+            f"such plans earned {plus_minus(mean, own)}: trust what was earned"
         ]
 
     def __repr__(self) -> str:

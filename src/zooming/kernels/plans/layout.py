@@ -57,9 +57,8 @@ class Constants(NamedTuple):
     EMPTY: A[float, "kernel mass added to the visited cells around a cell"] = 0.05
     SLOPE: A[float, "up to this slope actions of neighbors are mixed; beyond they jump"] = 2.0
     PLAYED: A[float, "samples added to those of a cell when a play is counted"] = 0.3
-    OLD: A[float, "a plan from less than this share of the samples is not recommended"] = 0.5
-    WORSE: A[float, "standard errors by which a plan earns too little to be recommended"] = 1.0
-    USUAL: A[float, "share of the episodes, the latest, with which its returns are compared"] = 0.2
+    RECENT: A[float, "plans that ended in the first RECENT of the episodes are not compared"] = 0.2
+    SCATTER: A[float, "deviations of noise by which the returns of plans differ at least"] = 0.5
 
 
 CONSTANTS = Constants()
@@ -68,8 +67,8 @@ CONSTANTS = Constants()
     OPTIMISM, FULL, FADING, BALLS, EXPLORING, FAR_BALLS, PRICE, GROWTH, EARLY, SPARING, UNITS,
     FEW_AXES, MORE_AXES, CELLS_PER_ROOT, CHEAP, MOST_CELLS, WIDTH_POWER, EVEN, END, PRIOR,
     ENOUGH, RIDGE, N_HATS, STRONG, FLAT, FIRST_WIDTH, DOUBT, EXOGENOUS, LEAST_FREEDOM,
-    MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE, EMPTY, SLOPE, PLAYED, OLD, WORSE,
-    USUAL,
+    MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE, EMPTY, SLOPE, PLAYED, RECENT,
+    SCATTER,
 ) = CONSTANTS  # fmt: skip
 SHARES = np.array([1e9, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01])  # see `leave_one_out`
 

@@ -24,7 +24,7 @@ In the order of the code, with samples (h, x, a, r, x') and cells c of a grid ov
     note     noise, number of samples, when the next plan is due
 
 That is a plan for learning. A plan for the policy takes the bonus off instead, so it prefers
-actions with many samples. It has no cap, and changes nothing but the plan.
+actions with many samples. It changes nothing but the plan.
 """
 
 from __future__ import annotations
@@ -288,8 +288,7 @@ def back_up(core, models, step, rewards, values, plan):
             if plan.q[step, c] + plan.bonus[step, c] > most:
                 best, most = np.int64(b), plan.q[step, c] + plan.bonus[step, c]
         plan.best[step, state] = best
-        value = plan.q[step, first + best]
-        plan.values[step, state] = min(value, cap) if is_learning else value
+        plan.values[step, state] = min(plan.q[step, first + best], cap)
 
 
 @jit_kernel
