@@ -215,5 +215,5 @@ def test_warm_compiles_in_processes_with_the_baseline(monkeypatch, capsys):
     monkeypatch.delenv("NUMBA_CPU_NAME", raising=False)
     cli.main(["warm", "--agents", "random,median", "--jobs", "2"])
     said = capsys.readouterr()
-    assert said.out.startswith(f"{numba_parts.HOST_LEVELS[0]}: compiled what ")
+    assert said.out.startswith(f"{numba_parts.HOST_LEVELS[0]}: compiled the kernels of ")
     assert "NUMBA_CPU_NAME" not in os.environ

@@ -152,7 +152,9 @@ class QLearner(Agent):
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+    def act(
+        self, step: int, observation: Any = None, *, info: Mapping[str, Any] | None = None
+    ) -> Any:
         with self.run.lock:
             return self._act(step, observation, info, False)
 
