@@ -219,7 +219,8 @@ class PolicyRule:
         AdaptiveQ and NetQ are optimistic.
     visits : int or None
         About how often the action was played in the box. A visit is spread evenly over its ball,
-        so the visits of a step sum to at most the number of episodes.
+        so the visits of a step sum to at most the number of episodes. If all steps share one
+        partition (`TreeQ`), those of all steps count.
     share : float or None
         These visits as a share of all visits of the box.
     sure : str
