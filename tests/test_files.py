@@ -440,6 +440,7 @@ WRONG = {
     (lambda _, arrays: arrays.update(stats=arrays["stats"][:-1]),
      "the numbers that balls keep do not fit the rows"),
     (lambda _, arrays: arrays["stats"].__setitem__((0, 0), np.nan), "a value is not finite"),
+    (lambda _, arrays: arrays["stats"].__setitem__((0, 0), 1e308), "or too large"),
 ])  # fmt: skip
 @pytest.mark.parametrize(
     "bonus", [zooming.bonuses.Exact(), zooming.bonuses.Bernstein()], ids=["Exact", "Bernstein"]
@@ -834,6 +835,16 @@ def test_loading_imports_compiles_and_executes_nothing(tmp_path):
     assert all(answer.startswith("CheckpointError") for answer in answers[len(sound) :])
     assert len(answers) == len(sound) + len(foreign)
     assert events == "[]"
+
+
+def test_a_file_with_other_options_of_its_environment_is_refused(tmp_path):
+    for options in ("", [], 3):
+        saved_agent(tmp_path / "agent.zoom")
+        crafted(
+            tmp_path / "agent.zoom",
+            lambda header, arrays, kwargs=options: header["env"]["make"].update(kwargs=kwargs),
+        )
+        assert_refused(tmp_path / "agent.zoom", match="the options of the environment are no table")
 
 
 def test_a_file_that_names_another_environment_is_usable_with_the_right_one(tmp_path):

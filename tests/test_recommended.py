@@ -73,7 +73,9 @@ def test_what_is_recommended_survives_saving_and_loading(tmp_path):
         ("kept_widths", lambda a: a[:1], "kept_widths is"),
         ("kept_apart", lambda a: a + 7, "the form of a step is unknown"),
         ("kept_centers", lambda a: a + 1.0, "the center of a bin"),
-        ("earned", lambda a: -a, "what recommended plans earned is invalid"),
+        ("earned", lambda a: -a, "the returns of the planner's episodes are invalid"),
+        ("earned", lambda a: a - np.array([0, 1e308, 0]), "the returns of the planner's"),
+        ("earned", lambda a: a + np.array([0, 0, 1e308]), "the returns of the planner's"),
     ],
 )
 def test_a_stored_recommendation_that_cannot_be_is_refused(name, spoil, message):

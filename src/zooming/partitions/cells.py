@@ -37,7 +37,7 @@ from zooming.partitions.faults import lengths
 from zooming.partitions.view import Partition, about_axes, corners
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL
-from zooming.validation import Floats
+from zooming.validation import LARGEST_REWARD, Floats
 
 _FULLEST = 2 / 3  # share of `max_samples` that condensing leaves
 
@@ -126,7 +126,6 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
     for name, part, one in zip(("steps", "places", "numbers"), table.samples, given, strict=True):
         check_form(name, one, np.empty((n, *part.shape[1:]), part.dtype))
     check_samples(core, given, table.units, len(table.axes))
-    check_returns(core)
     # Older files lack "played_apart", "earned" and the arrays of a plan that is kept.
     forms = arrays.get("played_apart", arrays["apart"])
     basis = restore_basis(table, arrays, "", forms, n)
@@ -140,8 +139,7 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
             raise ValueError(f"the plan kept was made of {kept.n_samples} of {n} samples")
     earned = arrays.get("earned", np.zeros(3))
     check_form("earned", earned, np.zeros(3))
-    if min(earned[0], earned[2]) < 0.0:
-        raise ValueError("what recommended plans earned is invalid")
+    check_returns(core, earned)
     grid = basis.grid
     wanted = len(arrays["apart"][0]), math.prod(grid.bins.tolist())
     if arrays["q"].shape != wanted:  # before memory is asked for
@@ -236,7 +234,8 @@ def check_samples(
         raise ValueError("a sample has a step outside of the episode")
     rewards, weights = samples.numbers[:, MEAN_REWARD], samples.numbers[:, WEIGHT]
     is_few = weights.sum() <= MOST_WEIGHT
-    if not np.isfinite(samples.numbers).all() or (weights < 1).any() or not is_few:
+    is_small = (np.abs(samples.numbers) < LARGEST_REWARD**2.5).all()  # and finite
+    if not is_small or (weights < 1).any() or not is_few:
         raise ValueError("a sample has no valid weight or reward")
     if n and not (core["least"][0] <= rewards.min() and rewards.max() <= core["most"][0]):
         raise ValueError("a reward is outside of the range of rewards seen")
@@ -244,11 +243,12 @@ def check_samples(
         raise ValueError("the spread of a sample is negative")
 
 
-def check_returns(core: NDArray[Any]) -> None:
+def check_returns(core: NDArray[Any], earned: Floats) -> None:
     """Raise ValueError if the returns of the planner's episodes are invalid."""
-    counted = [core[name][0] for name in ("plays", "squares", "spread")]
-    others = [core[name][0] for name in ("total", "earned")]
-    if not np.isfinite(counted + others).all() or min(counted) < 0.0:
+    counted = [core[name][0] for name in ("plays", "squares", "spread")] + [earned[0], earned[2]]
+    means = [abs(mean) for mean in (core["total"][0], core["earned"][0], earned[1])]
+    is_small = max(means) < LARGEST_REWARD**1.5 and max(counted) < LARGEST_REWARD**2.5
+    if not np.isfinite(counted + means).all() or min(counted) < 0.0 or not is_small:
         raise ValueError("the returns of the planner's episodes are invalid")
 
 
