@@ -397,6 +397,8 @@ WRONG = {
     "one child of two": (two_rows_with_one_child, r"is the child of [02] rows, not of one"),
     "a wrong parent": (ball("parent", 0, -1), "a row names the wrong parent"),
     "a root with a parent": (ball("parent", 0, 1), "a row names the wrong parent"),
+    "options of the environment that are no table": (
+        lambda header, arrays: header["env"]["make"].update(kwargs=[]), "environment are no table"),
     "a value that is no number": (ball("value", np.nan, -1), "a value is not finite"),
     "a wrong maximum": (ball("value", lambda value: value + 1e-3),
         "an inner row does not hold the largest value below it"),
@@ -835,16 +837,6 @@ def test_loading_imports_compiles_and_executes_nothing(tmp_path):
     assert all(answer.startswith("CheckpointError") for answer in answers[len(sound) :])
     assert len(answers) == len(sound) + len(foreign)
     assert events == "[]"
-
-
-def test_a_file_with_other_options_of_its_environment_is_refused(tmp_path):
-    for options in ("", [], 3):
-        saved_agent(tmp_path / "agent.zoom")
-        crafted(
-            tmp_path / "agent.zoom",
-            lambda header, arrays, kwargs=options: header["env"]["make"].update(kwargs=kwargs),
-        )
-        assert_refused(tmp_path / "agent.zoom", match="the options of the environment are no table")
 
 
 def test_a_file_that_names_another_environment_is_usable_with_the_right_one(tmp_path):
