@@ -237,7 +237,9 @@ def check_samples(
     is_small = (np.abs(samples.numbers) < LARGEST_REWARD**2.5).all()  # and finite
     if not is_small or (weights < 1).any() or not is_few:
         raise ValueError("a sample has no valid weight or reward")
-    if n and not (core["least"][0] <= rewards.min() and rewards.max() <= core["most"][0]):
+    low, high = rewards.min(initial=np.inf), rewards.max(initial=-np.inf)
+    ends = [-LARGEST_REWARD, core["least"][0], low, high, core["most"][0], LARGEST_REWARD]
+    if n and not (np.diff(ends) >= 0.0).all():
         raise ValueError("a reward is outside of the range of rewards seen")
     if (samples.numbers[:, SPREAD] < 0).any():
         raise ValueError("the spread of a sample is negative")
