@@ -87,7 +87,9 @@ def policy_of(env: gym.Env, share: float) -> Callable[[int, object], object]:
 
 def value(env: gym.Env, policy: object, ordered: bool) -> float:
     """Return the mean return of 10,000 episodes."""
-    log = zooming.record(env, policy, 10_000, ordered=ordered, seed=12345)
+    log = zooming.record(
+        env, policy, 10_000, ordered=ordered, horizon=env.unwrapped.horizon, seed=12345
+    )
     return float(log["reward"].sum()) / 10_000
 
 
@@ -105,9 +107,11 @@ def main(logs: int, episodes: int, problems: Sequence[str]) -> None:
         for seed in range(logs):
             log = zooming.record(
                 env, policy_of(env, 1.0), episodes, epsilon=0.05, noise=0.3 if is_menu else RADIUS,
-                ordered=ordered, seed=seed,
+                ordered=ordered, horizon=env.unwrapped.horizon, seed=seed,
             )  # fmt: skip
-            one = zooming.evaluate_on(log, policy, env=env, radius=RADIUS, ordered=ordered)
+            one = zooming.evaluate_on(
+                log, policy, env=env, radius=RADIUS, ordered=ordered, horizon=env.unwrapped.horizon
+            )
             rows.append((one.mean, *one.interval))
         seconds = (time.perf_counter() - began) / logs
         mean, low, high = np.array(rows).T

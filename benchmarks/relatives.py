@@ -1,6 +1,6 @@
 """Compare the speed of the relatives with the same algorithms in plain Python.
 
-Run `python benchmarks/relatives.py`. It prints the table of docs/lab/relatives.md. Absolute times
+Run `python benchmarks/relatives.py`. It prints a table of microseconds a step. Absolute times
 depend on the machine and its load; compare the ratios. `SinglePartitionQ`, `RandomizedQ` and
 `AdaptiveMB` have the oracles of tests/references.py as their plain versions. `PlainNetMB` is
 written for speed, because the oracle of models goes through all samples whenever it plans.

@@ -590,10 +590,12 @@ def test_a_rule_may_be_a_function_and_the_ranges_of_its_numbers():
 @pytest.mark.parametrize(
     "rule",
     [order_up_to, (order_up_to, {}), (order_up_to, {"level": (2, 1)}), (3, {"level": (0, 1)}),
-     (order_up_to, {"level": (0, np.inf)})],
+     (order_up_to, {"level": (0, np.inf)}), (order_up_to, {"levle": (0, 1)}),
+     (order_up_to, {"level": (0, 1), "lot": (0, 1)})],
 )  # fmt: skip
 def test_a_rule_of_another_form_is_refused_in_words(rule):
-    with pytest.raises(zooming.ConfigurationError, match=r"give \(function, \{name: \(low, high"):
+    message = r"give \(function, \{name: \(low, high|called as function\(step, observation, lev.*: "
+    with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.Auto(gym.make("zooming/Newsvendor-v0"), rule=rule, seed=0)
 
 

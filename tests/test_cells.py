@@ -282,6 +282,8 @@ def without_last(name):
         (spoiled("centers", (0, 0), 0.9), "the center of a bin is outside of it"),
         (spoiled("q", (0, 0), np.inf), "q has an entry that is not finite"),
         (spoiled("numbers", (3, 0), 1e20), "a sample has no valid weight or reward"),
+        (spoiled("numbers", (3, 0), 1e300), "a sample has no valid weight or reward"),
+        (spoiled("core", "most", 1e308), "a reward is outside of the range of rewards seen"),
         (spoiled("core", "plays", -1.0), "the returns of the planner's episodes are invalid"),
         (spoiled("core", "spread", -1.0), "the returns of the planner's episodes are invalid"),
         (spoiled("core", "earned", np.nan), "the returns of the planner's episodes are invalid"),

@@ -356,7 +356,7 @@ SCALED_SPACES = {
     "numbers": (gym.spaces.Discrete(3), gym.spaces.Discrete(4)),
     "mixed": (gym.spaces.Tuple([gym.spaces.Discrete(2), box((-3, 3))]), box((0, 1), (0, 2))),
 }
-SCALES = [1e-320, 1e-200, 1e-160, 1e-150, 1e-101, 1e-99, 1e-12, 1.0, 1e30, 1e99]
+SCALES = [1e-320, 1e-200, 1e-160, 1e-150, 1e-101, 1e-99, 1e-12, 1.0, 1e30, 9.9e99]
 TOO_LARGE = [1e101, 1e154, 1e160, 1e290, 1e300, 1e307]
 
 

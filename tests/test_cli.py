@@ -27,6 +27,8 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
     (["run", "oil-laplace-1"], "Missing from zooming run"),
     (["run", "--out", "OUT"], "at least one problem and one agent; zooming list"),
     (["run", "oil-laplace-7", "--out", "OUT"], "did you mean 'oil-laplace-1'?"),
+    (["run", "Hotel-v0", "--out", "OUT"], "did you mean 'shops_of_a_user:Hotel-v0'?"),
+    (["--versoin"], "no command is named '--versoin'; did you mean '--version'?"),
     ([*RUN, "--episode", "10"], "Unrecognized options: --episode"),
     ([*RUN, "--episodes", "-5"], "zooming: --episodes -5: give a whole number >= 1"),
     ([*RUN, "--engine", "spark"], "zooming: --engine spark: choose one of local, ray"),
@@ -57,16 +59,22 @@ TUNE = ["tune", "oil-laplace-1", "--out", "OUT"]
     (["audit", "AGENT", "--solve", "--resolution", "3"],
      "zooming: --resolution 3: give a whole number >= 4"),
     (["evaluate", "AGENT"], "no command is named 'evaluate'; did you mean 'explain'?"),
+    (["export", "AGENT", "out.h", "--name", "9 x"], "zooming: --name 9 x: give at most 40 letters"),
+    (["export", "AGENT", "out.py", "--rules", "0"], "zooming: --rules 0: give a whole number >= 1"),
     (["export", "NET", "out.h", "--learner"], "Export its policy: leave out --learner"),
 ])  # fmt: skip
 def test_a_wrong_command_is_answered_in_a_sentence(
     arguments, message, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "shops_of_a_user.py").write_text("gym.register('Hotel-v0', 'no:such')")
+    monkeypatch.chdir(tmp_path)
     out, agent = tmp_path / "out", tmp_path / "agent.zoom"
     for name, kind in (("AGENT", zooming.AdaptiveQ), ("NET", zooming.NetQ)):
         if name in arguments:
-            kind(gym.make("zooming/Oil-v0"), seed=0).save(agent)
+            learner = kind(gym.make("zooming/Oil-v0"), seed=0)
+            learner.learn(2)
+            learner.save(agent)
     said = re.escape(message.removeprefix("zooming: "))
     with pytest.raises(SystemExit, match=rf"{said}|^2$") as ended:  # 2: tyro has printed it
         cli.main([

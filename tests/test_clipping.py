@@ -137,16 +137,19 @@ def test_a_file_keeps_the_option_and_the_count(kind, tmp_path):
     assert loaded.n_clipped == agent.n_clipped > 0
 
 
-@pytest.mark.parametrize(("n_clipped", "rewards"), [(-1, "clip"), (3, "refuse")])
-def test_a_file_whose_count_cannot_be_is_refused(n_clipped, rewards, tmp_path):
-    agent = zooming.AdaptiveQ(ambulance(), rewards=rewards, seed=0)
+@pytest.mark.parametrize(("kind", "n_clipped", "rewards"), [
+    (zooming.AdaptiveQ, -1, "clip"), (zooming.AdaptiveQ, 3, "refuse"), (zooming.Auto, 3, "refuse"),
+])  # fmt: skip
+def test_a_file_whose_count_cannot_be_is_refused(kind, n_clipped, rewards, tmp_path):
+    options = {} if kind is zooming.Auto else {"rewards": rewards}
+    agent = kind(ambulance(), seed=0, **options)
     agent.learn(2)
     agent.save(tmp_path / "agent")
     header, arrays = files.read_container(tmp_path / "agent")
-    files.write_container(
-        tmp_path / "agent", {**json.loads(json.dumps(header)), "n_clipped": n_clipped}, arrays
-    )
-    message = f"{n_clipped} rewards were clipped by an agent with rewards='{rewards}'"
+    changed = json.loads(json.dumps(header))
+    (changed["values"]["agents"][0] if kind is zooming.Auto else changed)["n_clipped"] = n_clipped
+    files.write_container(tmp_path / "agent", changed, arrays)
+    message = "3 rewards were clipped by an agent with rewards='refuse'|n_clipped=-1: give a whole"
     with pytest.raises(zooming.CheckpointError, match=message):
         zooming.load(tmp_path / "agent")
 

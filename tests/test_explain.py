@@ -221,6 +221,13 @@ def test_categories_are_named_by_value():
     assert "up to" in str(ordered.explain(0, episodes=0))
 
 
+@pytest.mark.parametrize("kind", ["Auto", "AdaptiveQ"])
+def test_after_one_episode_the_rule_of_all_states_is_a_guess_and_was_visited(kind):
+    agent = getattr(zooming, kind)(gym.make("zooming/Oil-v0"), seed=0)
+    agent.learn(1)
+    assert [rule.sure for rule in agent.explain(episodes=0)] == ["guess"] * 5
+
+
 class Part(gym.Env):
     """Two of four categories and a fifth of the stock occur. The best order is the stock."""
 

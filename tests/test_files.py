@@ -397,6 +397,8 @@ WRONG = {
     "one child of two": (two_rows_with_one_child, r"is the child of [02] rows, not of one"),
     "a wrong parent": (ball("parent", 0, -1), "a row names the wrong parent"),
     "a root with a parent": (ball("parent", 0, 1), "a row names the wrong parent"),
+    "options of the environment that are no table": (
+        lambda header, arrays: header["env"]["make"].update(kwargs=[]), "environment are no table"),
     "a value that is no number": (ball("value", np.nan, -1), "a value is not finite"),
     "a wrong maximum": (ball("value", lambda value: value + 1e-3),
         "an inner row does not hold the largest value below it"),
@@ -440,6 +442,7 @@ WRONG = {
     (lambda _, arrays: arrays.update(stats=arrays["stats"][:-1]),
      "the numbers that balls keep do not fit the rows"),
     (lambda _, arrays: arrays["stats"].__setitem__((0, 0), np.nan), "a value is not finite"),
+    (lambda _, arrays: arrays["stats"].__setitem__((0, 0), 1e308), "or too large"),
 ])  # fmt: skip
 @pytest.mark.parametrize(
     "bonus", [zooming.bonuses.Exact(), zooming.bonuses.Bernstein()], ids=["Exact", "Bernstein"]

@@ -53,7 +53,8 @@ def test_learn_counts_episodes_and_says_so():
 def test_a_call_without_the_step_or_in_another_order_says_how_to_call(kind):
     agent, seen, action = kind(oil(), seed=0), [0.3], [0.5]
     for call, message in (
-        (lambda: agent.act(seen), r"call agent\.act\(step, observation\), where step"),
+        (lambda: agent.act(seen), r"act\(step, observation\), where|0 to 4; the step"),
+        (lambda: agent.act(1), r"act\(step, observation\), where|step 1: .* None"),
         (lambda: agent.act(seen, 0), r"\[0\.3\] is not a whole number from 0 to 4; the step"),
         (lambda: agent.predict(0, seen), r"comes first: agent\.predict\(observation, state=step\)"),
         *(() if kind is zooming.Random else (
@@ -65,6 +66,17 @@ def test_a_call_without_the_step_or_in_another_order_says_how_to_call(kind):
         )),
     ):  # fmt: skip
         with pytest.raises(zooming.errors.ZoomingError, match=message):
+            call()
+
+
+def test_a_forgotten_argument_is_named_with_the_call():
+    agent = zooming.AdaptiveQ(oil(), seed=0)
+    for call, message in (
+        (lambda: zooming.MetricQ(oil()), r"'metric': call MetricQ\(env, metric, \.\.\.\)"),
+        (zooming.Auto, r"'env': call Auto\(env, \.\.\.\)"),
+        (agent.learn, r"'episodes': call learn\(episodes, \.\.\.\)"),
+    ):
+        with pytest.raises(zooming.ConfigurationError, match=message):
             call()
 
 

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from gymnasium.wrappers import TimeLimit
 
+import off_policy
 import zooming
 from off_policy import Thermostat
 from zooming.agents.base.rules import Exploration
@@ -51,6 +52,12 @@ def test_intervals_contain_the_value_of_the_logging_rule_at_a_kink():
     low, high = found.interval
     assert low < truth < high
     assert high - low < 0.3
+
+
+def test_the_benchmark_of_intervals_plays_the_kink(capsys):
+    off_policy.main(1, 30, ["Thermostat"])
+    truths = [line.split(" | ")[2] for line in capsys.readouterr().out.splitlines()[1::2]]
+    assert float(truths[0].rstrip(" |")) == pytest.approx(-0.119, abs=0.002)
 
 
 def test_there_is_no_answer_if_kinks_add_up_over_many_steps(monkeypatch):

@@ -624,6 +624,8 @@ def test_an_agent_of_a_user_takes_part_in_the_python_driver():
         ("counts", lambda array: np.array([9, 0, 0, 20, 0]), "the player is agent 9"),
         ("total", lambda array: array * np.nan, "not a finite number"),
         ("choice", lambda array: -array, "windows of the returns are invalid"),
+        ("choice", lambda array: array - [0, 0, 1e9], "windows of the returns are invalid"),
+        ("choice", lambda array: array - [0, 1e308, 0], "windows of the returns are invalid"),
         ("choice", lambda array: array[:1], "wrong shape"),
         ("windows", lambda array: array[:1], "wrong shape"),
     ],

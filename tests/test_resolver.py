@@ -193,6 +193,14 @@ def test_a_model_and_told_outcomes_serve_any_environment():
         zooming.Resolver(Shop(), model=shop(), horizon=4, outcome=3)
 
 
+def test_a_log_without_outcomes_is_refused():
+    env = gym.make("zooming/Newsvendor-v0")
+    agent = zooming.Resolver(env, seed=0)
+    with pytest.raises(zooming.ConfigurationError, match="a log has no outcomes, so nothing would"):
+        agent.learn_from(zooming.record(env, env.unwrapped.rule, 2))
+    assert agent.n_episodes == 0
+
+
 def test_a_bad_outcome_changes_nothing():
     agent = zooming.Resolver(Shop(), model=shop(), horizon=4, seed=0)
     agent.learn(3)

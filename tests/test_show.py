@@ -242,6 +242,18 @@ def test_a_discrete_action_is_drawn_at_its_values(browser, tmp_path):
     page.close()
 
 
+def test_one_action_is_drawn_on_its_axis_and_shared_visits_are_called_so(browser, tmp_path):
+    page = browser.new_page()
+    for kind, said in ((zooming.Median, ""), (zooming.TreeQ, "at any step, in 3 episodes")):
+        agent = kind(gym.make("zooming/Ambulance-v0"), seed=0)
+        agent.learn(3)
+        page.goto(agent.show(tmp_path / "page.html", episodes=0).resolve().as_uri())
+        assert said in page.locator("#support").inner_text()
+        assert [tick for tick in page.evaluate("mapArea")["up"] if not 0 <= tick <= 1] == []
+    assert "The visits are those of all steps" in page.locator("#entries").inner_text()
+    page.close()
+
+
 def test_an_agent_shows_itself_and_goes_on_as_if_it_had_not(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     one, other = (zooming.AdaptiveQ(Machine(), horizon=3, seed=0) for _ in range(2))

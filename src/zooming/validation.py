@@ -68,6 +68,7 @@ def known_options(function: Callable[P, T]) -> Callable[P, T]:
     parameters = inspect.signature(function).parameters.values()
     own = {parameter.name for parameter in parameters if parameter.kind in _NAMED}
     takes_any = any(parameter.kind is _ANY for parameter in parameters)
+    required = [one.name for one in parameters if one.default is one.empty and one.kind in _NAMED]
 
     @functools.wraps(function)
     def checked(*arguments: P.args, **options: P.kwargs) -> T:
@@ -76,17 +77,26 @@ def known_options(function: Callable[P, T]) -> Callable[P, T]:
             raise ConfigurationError(
                 f"{name}({arguments[1]!r}, ...): {HABITS['policy']}, and give the environment first"
             )
+        called: Any = type(arguments[0]) if function.__name__ == "__init__" else function
         if not takes_any and not own.issuperset(options):
-            called: Any = type(arguments[0]) if function.__name__ == "__init__" else function
             refuse_unknown(called.__name__, [name for name in options if name not in own], called)
-        return function(*arguments, **options)
+        try:
+            return function(*arguments, **options)
+        except TypeError as error:
+            _refuse_call(error, f"call {called.__name__}({', '.join(required[1:])}, ...)")
+            raise
 
     return checked
 
 
 def step_first(method: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a method of agents so that a call without the step says how to call it."""
+    """Decorate a method of agents so that a call without the step says how to call it.
+
+    A method whose observation has a default refuses it itself: a call less per step.
+    """
     names = inspect.signature(method).parameters.values()
+    if any(one.name == "observation" and one.default is None for one in names):
+        return method
     form = ", ".join(one.name for one in names if one.default is one.empty and one.kind in _NAMED)
 
     @functools.wraps(method)
@@ -94,15 +104,17 @@ def step_first(method: Callable[P, T]) -> Callable[P, T]:
         try:
             return method(*arguments, **options)
         except TypeError as error:
-            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                raise  # from inside the method
-            name = method.__name__
-            raise OptionError(
-                f"{str(error).partition(') ')[2]}: call agent.{name}({form.partition(', ')[2]}), "
-                "where step counts the steps of the episode from 0"
-            ) from error
+            fix = f"call agent.{method.__name__}({form.partition(', ')[2]}), where step counts the "
+            _refuse_call(error, fix + "steps of the episode from 0")
+            raise
 
     return called
+
+
+def _refuse_call(error: TypeError, fix: str) -> None:
+    """Raise OptionError if the arguments of a call did not fit, not if something in it failed."""
+    if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+        raise OptionError(f"{str(error).partition(') ')[2]}: {fix}") from error
 
 
 def refuse_unknown(label: str, names: Iterable[str], make: Callable[..., Any]) -> None:

@@ -35,6 +35,7 @@ from zooming.agents.base.problem import stated_range
 from zooming.agents.base.seeds import copy_generator
 from zooming.agents.base.status import clipping_text
 from zooming.agents.training.history import RunArrays
+from zooming.agents.training.replay import Transitions
 from zooming.envs.compiled import CompiledEnv, Outcomes, find_compiled
 from zooming.envs.records import Records, condense, rank
 from zooming.envs.state_grid import Grid, GridPolicy, usual_cells
@@ -227,6 +228,16 @@ class Resolver(Agent):
         told = self._told(step, observation, action, reward, next_observation, next_info or {})
         with self.run.lock:
             self._keep(step, *told)
+
+    def learn_transitions(
+        self, recorded: Transitions, done: NDArray[np.int64] | None = None
+    ) -> None:
+        if self.outcome is None:
+            raise ConfigurationError(
+                f"{self.env_name}: a log has no outcomes, so nothing would be learned; give "
+                "Resolver(env, outcome=function), or plan with zooming.plan and zooming.Records"
+            )
+        super().learn_transitions(recorded, done)
 
     def _told(self, step: int, *seen: Any) -> tuple[Floats | None, bool]:
         """Return the noise of a step, or None if it was not told, and whether it is censored."""

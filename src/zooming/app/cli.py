@@ -145,7 +145,7 @@ def _refuse(name: str) -> str:
         return f"name a command: {names} (zooming --help describes them)"
     from zooming.validation import suggest
 
-    near = suggest(SYNONYMS.get(name, name), COMMANDS)
+    near = suggest(SYNONYMS.get(name, name), [*COMMANDS, "--help", "--version"])
     return f"no command is named {name!r}{near} (there are {names})"
 
 
@@ -171,7 +171,7 @@ def _write_as_flags(message: str, command: Callable[..., Any]) -> str:
         value = "" if found[2] in (None, "True", "...") else " " + found[2].strip("'\"")
         return f"--{found[1].replace('_', '-')}{value}"
 
-    option = rf"({'|'.join(option_names(command))})=(\.\.\.|[^\s:;,.]\S*?)?"
+    option = rf"(?:n_)?({'|'.join(option_names(command))})=(\.\.\.|'[^']*'|[^\s:;,.]\S*?)?"
     return re.sub(rf"(?:^|(?<=[^,(]\s)){option}(?=[:;,.]?(?:\s|$))", as_flag, message)
 
 

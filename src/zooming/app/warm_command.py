@@ -49,7 +49,7 @@ def warm(agents: str = "", jobs: int | None = None, native: bool = False) -> Non
     n_jobs = n_cores() if jobs is None else check_int(jobs, "jobs", 1)
     target, where = _choose_target(native)
     done = _compile_all(tasks, min(n_jobs, len(tasks)), target)
-    print(f"{where}: compiled what {', '.join(done)} need")
+    print(f"{where}: compiled the kernels of {', '.join(done)}")
 
 
 def _choose_target(native: bool) -> tuple[dict[str, str], str]:

@@ -120,9 +120,10 @@ function shade(share) {
     .join(",") + ")";
 }
 
-function spanOf(values, isWhole = false) { // an integer covers 1/2 to each side
+function spanOf(values, isWhole = false, ends = null) {
   const low = Math.min(...values), high = Math.max(...values);
-  const margin = high > low && !isWhole ? 0.06 * (high - low) : 0.5;
+  if (low === high && !isWhole && ends) return spanOf(ends);
+  const margin = high > low && !isWhole ? 0.06 * (high - low) : 0.5; // an integer covers 1/2
   return [low - margin, high + margin];
 }
 
@@ -220,7 +221,7 @@ function drawMap() {
   const cells = DATA.steps[step], action = DATA.action[0];
   const played = cells.action.map((one) => one[0]);
   const ends = action.values ? action.values : played; // few values are all drawn
-  const actions = spanOf(ends, action.is_whole);
+  const actions = spanOf(ends, action.is_whole, action.ends);
   const across = reach(0), up = N_STATE === 1 ? actions : reach(1);
   const areWhole = [DATA.state[0].is_whole, N_STATE === 1 ? action.is_whole : DATA.state[1].is_whole];
   const area = brush(at("map"), [[...across, areWhole[0]], [...up, areWhole[1]]]);
@@ -341,7 +342,7 @@ function update() {
       : text(found.value[k]) + " from here on, as the agent estimates";
   at("sure").textContent = howSure(visits, share, isUnseen);
   at("support").textContent = visits === null ? "unknown" : isUnseen ? "none" : "about " +
-    Math.round(visits).toLocaleString("en") + " visits of this action near this state, in " +
+    Math.round(visits).toLocaleString("en") + " visits of this action near this state, " + (DATA.shares_steps ? "at any step, in " : "in ") +
     DATA.n_episodes.toLocaleString("en") + " episodes";
   at("alternatives").hidden = balls.length < 2;
   if (balls.length > 1) {
@@ -424,7 +425,7 @@ function begin() {
   }
   const balls = DATA.steps[0].balls;
   if (balls) at("entries").textContent = "Each row is a " + balls.noun + " of actions near this " +
-    "state. The visits are those of this step.";
+    "state. The visits are those of " + (DATA.shares_steps ? "all steps." : "this step.");
   slider("step", "step", 0, DATA.horizon - 1, 1, (value) => { step = value; episode = -1; });
   at("step").parentElement.hidden = DATA.horizon === 1;
   DATA.state.forEach((axis, i) => {

@@ -19,6 +19,7 @@ from zooming.errors import ConfigurationError
 from zooming.export.forms import about, head_of
 from zooming.export.regions import (
     FEW_VISITS,
+    SEEN,
     contain,
     gather,
     merge,
@@ -152,9 +153,10 @@ def _rules_of(
         distances = scale_actions(agent.axes, regions.actions)
         enough = 0.0 if regions.is_exact else CLOSE
         low, high, chosen = simplify(regions, distances, weights, n_rules, enough)
-    low, high, chosen, unseen = set_apart(
-        agent.axes, regions, known.seen, low, high, chosen, is_simplified
-    )
+    apart = set_apart(agent.axes, regions, known.seen, low, high, chosen, is_simplified)
+    unseen = np.zeros(len(low), bool)
+    if not (apart[3].all() and known.total.sum() >= SEEN):  # else one visit to a ball of all states
+        low, high, chosen, unseen = apart
     n_regions, boxes = n_regions if is_simplified else len(low), (low, high, rows[chosen])
     cells = contain(low, high, regions.points).argmax(axis=1)
     if not np.array_equal(boxes[2][cells], regions.actions):
@@ -217,7 +219,8 @@ class PolicyRule:
         AdaptiveQ and NetQ are optimistic.
     visits : int or None
         About how often the action was played in the box. A visit is spread evenly over its ball,
-        so the visits of a step sum to at most the number of episodes.
+        so the visits of a step sum to at most the number of episodes. If all steps share one
+        partition (`TreeQ`), those of all steps count.
     share : float or None
         These visits as a share of all visits of the box.
     sure : str

@@ -150,6 +150,7 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
     return {
         "title": title,
         "n_episodes": agent.n_episodes,
+        "shares_steps": getattr(recommended(agent), "shares_steps", False),
         "horizon": agent.horizon,
         "is_sampled": is_sampled,
         "policy": _interpolation(agent),
@@ -164,6 +165,7 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
         ],
         "action": [
             {"name": names[i], "is_whole": axis.kind != INTERVAL, "values": _few_values(axis)}
+            | {"ends": [axis.low, axis.high] if np.isfinite(axis.high - axis.low) else None}
             for i, axis in ((i, axes[i]) for i in range(n_state, len(axes)))
         ],
         "start": start.tolist(),

@@ -37,7 +37,7 @@ from zooming.partitions.faults import lengths
 from zooming.partitions.view import Partition, about_axes, corners
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL
-from zooming.validation import Floats
+from zooming.validation import LARGEST_REWARD, Floats
 
 _FULLEST = 2 / 3  # share of `max_samples` that condensing leaves
 
@@ -126,7 +126,6 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
     for name, part, one in zip(("steps", "places", "numbers"), table.samples, given, strict=True):
         check_form(name, one, np.empty((n, *part.shape[1:]), part.dtype))
     check_samples(core, given, table.units, len(table.axes))
-    check_returns(core)
     # Older files lack "played_apart", "earned" and the arrays of a plan that is kept.
     forms = arrays.get("played_apart", arrays["apart"])
     basis = restore_basis(table, arrays, "", forms, n)
@@ -165,14 +164,19 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
 
 
 def restored_returns(earned: NDArray[Any], core: NDArray[Any]) -> Floats:
-    """Return `CellTable.earned` of a file. Raise ValueError if it is invalid."""
+    """Return `CellTable.earned` of a file. Raise ValueError if returns in the file are invalid."""
     if earned.shape == (3,):  # older files: episodes, mean and variance of all recommended plans
         plays, mean, variance = earned.astype(np.float64).tolist()
         plan = [float(core["n_episodes"][0]), plays, mean, plays * variance]
         earned = np.array([plan] * 2 if plays else []).reshape(-1, 4)
     check_form("earned", earned, np.zeros((len(earned), 4)))
-    if (earned[:, PLAYS] < 1.0).any() or (earned[:, [ENDS, SQUARES]] < 0.0).any():
-        raise ValueError("what recommended plans earned is invalid")
+    counted = [core[name][0] for name in ("plays", "squares", "spread")]
+    counted += earned[:, [ENDS, PLAYS, SQUARES]].ravel().tolist()
+    means = [abs(core["total"][0]), abs(core["earned"][0]), *np.abs(earned[:, RETURN])]
+    is_small = max(means) < LARGEST_REWARD**1.5 and max(counted) < LARGEST_REWARD**2.5
+    is_finite = bool(np.isfinite(counted + means).all())
+    if not (is_finite and is_small) or min(counted) < 0.0 or (earned[:, PLAYS] < 1.0).any():
+        raise ValueError("the returns of the planner's episodes are invalid")
     return earned.copy()
 
 
@@ -249,20 +253,15 @@ def check_samples(
         raise ValueError("a sample has a step outside of the episode")
     rewards, weights = samples.numbers[:, MEAN_REWARD], samples.numbers[:, WEIGHT]
     is_few = weights.sum() <= MOST_WEIGHT
-    if not np.isfinite(samples.numbers).all() or (weights < 1).any() or not is_few:
+    is_small = (np.abs(samples.numbers) < LARGEST_REWARD**2.5).all()  # and finite
+    if not is_small or (weights < 1).any() or not is_few:
         raise ValueError("a sample has no valid weight or reward")
-    if n and not (core["least"][0] <= rewards.min() and rewards.max() <= core["most"][0]):
+    low, high = rewards.min(initial=np.inf), rewards.max(initial=-np.inf)
+    ends = [-LARGEST_REWARD, core["least"][0], low, high, core["most"][0], LARGEST_REWARD]
+    if n and not (np.diff(ends) >= 0.0).all():
         raise ValueError("a reward is outside of the range of rewards seen")
     if (samples.numbers[:, SPREAD] < 0).any():
         raise ValueError("the spread of a sample is negative")
-
-
-def check_returns(core: NDArray[Any]) -> None:
-    """Raise ValueError if the returns of the planner's episodes are invalid."""
-    counted = [core[name][0] for name in ("plays", "squares", "spread")]
-    others = [core[name][0] for name in ("total", "earned")]
-    if not np.isfinite(counted + others).all() or min(counted) < 0.0:
-        raise ValueError("the returns of the planner's episodes are invalid")
 
 
 _ROOM = 1024  # least number of rows of samples to reserve

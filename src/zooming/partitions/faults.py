@@ -22,7 +22,7 @@ from zooming import kernels
 from zooming.kernels.boxes.data_cuts import PER_AXIS
 from zooming.kernels.boxes.layout import INDEX
 from zooming.kernels.boxes.trees import FINEST, FIRST_INDEX, N_TREE_STATS, NOISE, WEIGHT
-from zooming.validation import Floats
+from zooming.validation import LARGEST_REWARD, Floats
 
 
 def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -> str | None:
@@ -140,8 +140,9 @@ def _fault_of_values(
     inner: NDArray[np.int64],
 ) -> str | None:
     """Return a sentence on the first fault of values and statistics, or None."""
-    if not (np.isfinite(rows["value"][used]).all() and np.isfinite(stats).all()):
-        return "a value is not finite"
+    largest = LARGEST_REWARD**2.5  # so that what is learned next is finite
+    if not ((np.abs(rows["value"][used]) < largest).all() and (np.abs(stats) < largest).all()):
+        return "a value is not finite, or too large"
     if stats.shape != (len(rows) if has_stats(core) else 0, core["n_stats"][0]):
         return "the numbers that balls keep do not fit the rows"
     is_tree = core["bonus_rule"][0] == INDEX

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -300,7 +301,8 @@ class Auto(Portfolio):
     def _make_tree(self) -> TreeQ:
         # With "all" a split makes 2^axes balls: 700 MB after 100 episodes on 12 axes.
         split = "all" if self.axes.n_wide <= MOST_CUBES else "longest"
-        reward_range = self.known_range or (-LARGEST_REWARD / 2, LARGEST_REWARD / 2)
+        most = math.nextafter(LARGEST_REWARD, 0.0)
+        reward_range = self.known_range or (-most, most)
         options = {**self.planner.problem.options, "reward_range": reward_range, "split": split}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the planner has warned of the same

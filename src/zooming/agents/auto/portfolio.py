@@ -134,8 +134,7 @@ def restore_arms(agents: Sequence[Agent], values: list[dict[str, Any]], arrays: 
     for k, (agent, one) in enumerate(zip(agents, values, strict=True)):
         agent.restore_state(one["values"], arrays_of(k, arrays))
         agent.set_n_episodes(check_int(one["n_episodes"], "n_episodes", 0))
-        agent.run.clipping[1] = n_clipped = check_int(one["n_clipped"], "n_clipped", 0)
-        agent.run.has_warned_of_clipping = n_clipped > 0
+        agent.run.restore_clipped(one["n_clipped"])
 
 
 def arrays_of(k: int, arrays: Arrays) -> Arrays:

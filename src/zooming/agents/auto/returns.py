@@ -37,7 +37,7 @@ from zooming.agents.auto.constants import (
     WARM,
 )
 from zooming.agents.base.status import plain, plus_minus
-from zooming.validation import Floats
+from zooming.validation import LARGEST_REWARD, Floats
 
 N_WINDOWS = 64
 LEAST = 8  # episodes of a window from which its mean is used
@@ -109,9 +109,9 @@ class Trend:
         """Restore saved `windows`. Raise ValueError if they are invalid."""
         if windows.dtype != np.float64 or windows.shape != self.windows.shape:
             raise ValueError("the windows of the returns have the wrong shape or type")
-        full = 2.0 ** np.arange(N_WINDOWS)
-        n = windows[:, 0]
-        if not np.isfinite(windows).all() or (n < 0).any() or (n > full).any():
+        full, largest = 2.0 ** np.arange(N_WINDOWS), LARGEST_REWARD ** np.array([1.0, 1.5, 2.5])
+        is_few = (windows[:, 0] <= full).all()
+        if not is_few or not (np.abs(windows) < largest).all() or windows[:, ::2].min() < 0.0:
             raise ValueError("the windows of the returns are invalid")
         self.windows = windows.copy()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import gymnasium as gym
@@ -33,7 +35,7 @@ class Form:
 
     def __init__(self, rule: Any) -> None:
         self._rule: Any = None
-        self._decide: Callable[..., Any] | None = None
+        self._decide: Any = None
         if all(hasattr(rule, name) for name in ("names", "low", "high", "with_numbers", "act")):
             self._rule, self.names = rule, tuple(rule.names)
             self.low, self.high = np.array(rule.low, float), np.array(rule.high, float)
@@ -51,6 +53,14 @@ class Form:
                 "function(step, observation, **numbers) returns an action, or a rule of the "
                 "gallery, env.unwrapped.rule"
             )
+        call = ", ".join(["step", "observation", *(f"{name}=..." for name in self.names)])
+        try:
+            with suppress(ValueError):  # a built-in function without a signature
+                inspect.signature(self._decide).bind(0, None, **dict.fromkeys(self.names, 0.0))
+        except TypeError as error:
+            raise ConfigurationError(
+                f"rule={short_repr(rule)}: the function is called as function({call}): {error}"
+            ) from error
 
     def numbers(self, place: Floats) -> Floats:
         """Return the numbers at a point of the unit cube."""

@@ -32,7 +32,7 @@ from zooming.methods import UpperMethod
 from zooming.partitions.view import Partition
 from zooming.spaces.flatten import as_numbers
 from zooming.spaces.masks import Feasible, feasible, has_mask, split_info
-from zooming.validation import Floats, as_float, known_options, step_first
+from zooming.validation import Floats, as_float, check_int, known_options, step_first
 
 # Methods that read what was learned. They wait while another thread changes it.
 READING = ("predict", "value", "q_value", "visits", "partition", "status")
@@ -116,6 +116,13 @@ class RunState:
         """Return the environment to play on, or a copy of it while another thread learns on it."""
         is_free = env is None or self.learner in (0, threading.get_ident())
         return env if is_free else copy.deepcopy(env)
+
+    def restore_clipped(self, n_clipped: Any) -> None:
+        """Restore the number of clipped rewards. Raise ValueError if the agent clips none."""
+        self.clipping[1] = n = check_int(n_clipped, "n_clipped", 0)
+        if n and not self.clipping[0]:
+            raise ValueError(f"{n:,} rewards were clipped by an agent with rewards='refuse'")
+        self.has_warned_of_clipping = n > 0
 
     def see_start(self, state: Floats) -> None:
         """Remember the start of an episode, as long as all were equal."""

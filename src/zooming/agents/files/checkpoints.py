@@ -219,12 +219,7 @@ def _build_agent(
     agent.seed = seed_of(fixed.get("seed", agent.seed))
     agent.restore_state(header["values"], arrays)
     agent.set_n_episodes(check_int(header["n_episodes"], "n_episodes", 0))
-    agent.run.clipping[1] = n_clipped = int(header.get("n_clipped", 0))  # not in older files
-    if n_clipped < 0 or (n_clipped and agent.rewards != "clip"):
-        raise ValueError(
-            f"{n_clipped} rewards were clipped by an agent with rewards={agent.rewards!r}"
-        )
-    agent.run.has_warned_of_clipping = n_clipped > 0
+    agent.run.restore_clipped(header.get("n_clipped", 0))  # not in older files
     agent.run.was_cut = header.get("was_cut", False) is True
     agent.run.n_begun = check_int(header.get("n_begun", 0), "n_begun", 0)
     if header.get("guide") is not None:  # not in older files

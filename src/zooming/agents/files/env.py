@@ -116,6 +116,8 @@ def make_env(make: dict[str, Any] | None) -> Any:
         return None
     if not str(make["id"]).startswith("zooming/") or make["id"] not in gym.registry:
         raise ValueError(f"{make['id']} is not one of zooming's environments")
+    if not isinstance(make["kwargs"], dict):
+        raise ValueError("the options of the environment are no table")
     options = dict(make["kwargs"])
     if options.get("render_mode") in GONE_MODES:
         del options["render_mode"]

@@ -152,7 +152,9 @@ class QLearner(Agent):
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
+    def act(
+        self, step: int, observation: Any = None, *, info: Mapping[str, Any] | None = None
+    ) -> Any:
         with self.run.lock:
             return self._act(step, observation, info, False)
 
@@ -545,7 +547,7 @@ class QLearner(Agent):
         if core.dtype != fresh.dtype or core.shape != (1,):
             raise ValueError("the ball table has another layout")
         episode, phase = int(core["episode"][0]), int(core["phase"][0])
-        check_int(episode, "episode", 0)
+        check_int(episode, "episode", 0, 2**52)  # more can follow
         if self._first_table is not None:
             # Between a restart and the first update the phase is that of the coming episode.
             if phase not in {number_of_phase(max(episode, 1)), number_of_phase(episode + 1)}:

@@ -55,8 +55,11 @@ FOLDER_HASH = hash_files(*sorted(Path(__file__).parent.parent.rglob("*.py")))
 
 
 AFTER = 1.0  # seconds of compilation before a line on stderr says so
-# Seconds of processor time that the longest compilations took on a machine of 2024.
-SECONDS = {"play_boxes": 8, "make_plan": 50, "play_trees": 8, "play_balls": 8}
+# The longest compilations: what they are for, and their seconds of processor time in 2024.
+LONGEST = {
+    "play_boxes": ("balls", 8), "make_plan": ("the planner of Auto", 50),
+    "play_trees": ("trees", 8), "play_balls": ("MetricQ", 8),
+}  # fmt: skip
 
 
 class Watch:
@@ -90,8 +93,9 @@ class Watch:
         is_quiet = stream is None or os.environ.get("ZOOMING_QUIET")
         if not names or self.seconds + now < AFTER or is_quiet:
             return
-        about = f" of about {SECONDS[names[0]]} s" if names[0] in SECONDS else ""
-        text = f"compiling {names[0]}, {now:.0f} s{about}, {self.n_done} functions done."
+        what, seconds = LONGEST.get(names[0], ("kernels", 0))
+        about = f" of about {seconds}" if seconds else ""
+        text = f"compiling {what}, {now:.0f}{about} s, {self.n_done} done."
         if stream.isatty() and os.environ.get("TERM") != "dumb":
             stream.write(f"\r\x1b[K{text[:60]} This happens once.")
             stream.flush()

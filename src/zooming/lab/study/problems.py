@@ -192,7 +192,8 @@ def problem_named(name: str, options: dict[str, Any] | None = None) -> Problem:
     problem = Problem(_make_label(name, options), name, options)
     problem.import_module()
     if modules.find_id(name) not in gym.registry:
-        near = suggest(name, [*PRESETS, *gym.registry])
+        here = modules.ids_here(name)
+        near = f"; did you mean {here[0]!r}?" if here else suggest(name, [*PRESETS, *gym.registry])
         raise ConfigurationError(
             f"no problem is named {name!r}{near} (zooming list shows the presets; {modules.HOW})"
         )
