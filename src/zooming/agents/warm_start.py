@@ -28,14 +28,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.agents.base import rules
 from zooming.agents.base.status import Status, plain, plus_minus
 from zooming.agents.training.history import History, RunArrays
 from zooming.errors import ConfigurationError
 from zooming.spaces.masks import split_info
-from zooming.validation import ANY_REWARD, Floats, check_float, check_int, known_options
+from zooming.validation import ANY_REWARD, Floats, Ints, check_float, check_int, known_options
 from zooming.version import __version__
 
 if TYPE_CHECKING:
@@ -367,11 +366,11 @@ class Guide:
         deterministic: bool = True,
         *,
         info: Any = None,
-    ) -> tuple[Any, NDArray[np.int64]]:
+    ) -> tuple[Any, Ints]:
         """Return the action of the rule or, once it is let go, of the agent, as `Agent.predict`."""
         agent, axes = self.agent, self.agent.axes
         if not self.is_open:
-            found: tuple[Any, NDArray[np.int64]] = agent.predict(
+            found: tuple[Any, Ints] = agent.predict(
                 observation, state, episode_start, deterministic, info=info
             )
             return found
