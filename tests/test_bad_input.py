@@ -2,6 +2,8 @@
 
 import inspect
 import re
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 
 import gymnasium as gym
@@ -16,6 +18,7 @@ from helpers import AGENTS, KINDS, LEARNERS, Boxes, Drift, assert_drivers_agree,
 EVERY_AGENT = pytest.mark.parametrize("kind", KINDS)
 BAD = [np.nan, np.inf, -np.inf, 1.5, -0.25, 1e300, 1.00001, -0.00001]
 GOOD = np.array([0.5, 0.25])
+HUGE = 10**400  # beyond floating point
 
 
 def taught(kind, n_transitions=30, **options):
@@ -96,7 +99,14 @@ NO_POINTS = [
     np.array([0.5 + 1j, 0.5]),
     np.array(["2020-01-01", "2020-01-02"], "datetime64[D]"),
     np.zeros((3, 3, 3)),
+    [HUGE, 0.5],
+    [0.5, Fraction(-HUGE)],
+    np.array([10**5000, 0.5], object),
 ]
+NO_REWARDS = [
+    None, "0.5", b"1", [0.5, 0.5], {}, 0.5j, np.array([0.1, 0.2]), np.array([0.5]), Decimal(1),
+    HUGE, -HUGE, Fraction(HUGE), np.array(HUGE, object), 10**5000,
+]  # fmt: skip
 
 
 @EVERY_AGENT
@@ -111,7 +121,7 @@ def test_what_is_no_point_or_no_reward_is_refused(kind):
             (partial(agent.update, 0, GOOD, GOOD, 0.5, wrong), "next observation"),
         ):
             assert_refused(agent, call, name, error=zooming.ZoomingError)
-    for reward in (None, "0.5", [0.5, 0.5], {}, 0.5j, np.array([0.1, 0.2]), np.array([0.5])):
+    for reward in NO_REWARDS:
         call = partial(agent.update, 0, GOOD, GOOD, reward, GOOD)
         assert_refused(agent, call, "reward", error=zooming.ZoomingError)
 

@@ -1,5 +1,4 @@
-"""Numbers that float() cannot take are refused in words, wherever they come in, and the agent is
-as it was."""
+"""Options that float() cannot take are refused in words, wherever they come in."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -9,15 +8,10 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import AGENTS, KINDS, Boxes, box, knowledge
+from helpers import Boxes, box
 from zooming import bonuses, metrics, validation
 
 HUGE = 10**400
-BEYOND = {
-    "int": HUGE, "negative": -HUGE, "fraction": Fraction(HUGE), "array": np.array(HUGE, object),
-    "too long": 10**5000,
-}  # fmt: skip
-STATE = np.array([0.5])
 ENV = gym.make("zooming/Oil-v0", horizon=2)
 
 
@@ -27,27 +21,6 @@ class Width:
 
     def scale(self, horizon, reward_span):
         return self.value
-
-
-@pytest.mark.plain
-@pytest.mark.parametrize("value", BEYOND.values(), ids=BEYOND)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_transition_beyond_floating_point_is_refused_and_changes_nothing(kind, value):
-    agent = AGENTS[kind](ENV, seed=0)
-    agent.learn(1)
-    before = knowledge(agent)
-    calls = {
-        "reward -?inf is outside": lambda: agent.update(0, STATE, STATE, value, STATE),
-        "observation is not an array of": lambda: agent.update(0, [value], STATE, 0.5, STATE),
-        "step 0: action is not an array of": lambda: agent.update(0, STATE, [value], 0.5, STATE),
-        "step 0: next observation is": lambda: agent.update(0, STATE, STATE, 0.5, [value]),
-        "step 1: observation is not an array": lambda: agent.act(1, [value]),
-        "step 0: observation is not": lambda: agent.predict([value]),
-    }
-    for match, call in calls.items():
-        with pytest.raises(zooming.ZoomingError, match=match):
-            call()
-    assert knowledge(agent) == before
 
 
 @pytest.mark.parametrize(
@@ -119,10 +92,6 @@ def test_an_action_beyond_floating_point_is_refused_by_the_environment():
 
 @pytest.mark.parametrize("value", [Decimal(1), "1", b"1", None, 1j, [0.5], True], ids=repr)
 def test_what_is_no_real_number_is_refused_in_words(value):
-    agent = zooming.AdaptiveQ(ENV, seed=0)
-    if value is not True:  # a bool is the reward 1
-        with pytest.raises(zooming.TransitionError, match="is not a number"):
-            agent.update(0, STATE, STATE, value, STATE)
     with pytest.raises(zooming.ConfigurationError, match="give a finite number"):
         validation.check_float(value, "it", 0.0, 1.0)
 
