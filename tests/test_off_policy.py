@@ -12,7 +12,7 @@ from gymnasium.wrappers import TimeLimit
 
 import zooming
 from off_policy import Thermostat
-from zooming.agents.base.rules import Exploration
+from zooming.agents.base.policies import Exploration
 from zooming.logs.fitted import Neighbors
 
 HORIZON = 3

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from zooming.agents.base import rules
+from zooming.agents.base import policies
 from zooming.agents.base.status import Status, plain, plus_minus
 from zooming.agents.training.history import History, RunArrays
 from zooming.errors import ConfigurationError
@@ -329,7 +329,7 @@ class Guide:
 
     def __init__(self, agent: Any, rule: Any, episodes: int, **options: Any) -> None:
         self.agent = agent
-        self.rule = None if rule is None else rules.as_function(rule, "rule")
+        self.rule = None if rule is None else policies.as_function(rule, "rule")
         self.ledger = Ledger(episodes, least_return=_least_return(agent), **options)
         self.n_before = agent.n_episodes  # episodes of the agent before the warm start
 
@@ -345,7 +345,7 @@ class Guide:
 
     def set_rule(self, rule: Any) -> None:
         """Set the rule again after loading the agent from a file, which does not hold the rule."""
-        self.rule = rules.as_function(rule, "rule")
+        self.rule = policies.as_function(rule, "rule")
 
     def rule_action(self, step: int, observation: Any, info: Mapping[str, Any] | None) -> Any:
         """Return the action of the rule, validated and made feasible."""
@@ -355,7 +355,7 @@ class Guide:
                 "give it again: agent.guide.set_rule(rule), or drop it: agent.guide = None"
             )
         return self.agent.axes.shaped_action(
-            rules.rule_action(self.agent, self.rule, step, observation, info)
+            policies.rule_action(self.agent, self.rule, step, observation, info)
         )
 
     def predict(

@@ -19,7 +19,7 @@ from zooming.envs.compiled import find_compiled
 from zooming.envs.declared import with_records
 from zooming.errors import ConfigurationError
 from zooming.logs.noise import read_records
-from zooming.plots.look import COLORS, drawing
+from zooming.plots.style import COLORS, drawing
 from zooming.spaces.names import printable
 from zooming.validation import Floats
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base.agent import Agent
+from zooming.agents.base.policies import as_function, check_action
 from zooming.agents.base.problem import LearningProblem
-from zooming.agents.base.rules import as_function, check_action
 from zooming.kernels.boxes.layout import LOW, WIDTH
 from zooming.spaces.flatten import CATEGORICAL, ORDERED
 from zooming.validation import Floats, Ints

@@ -21,7 +21,7 @@ from zooming.analysis.regret import (
     zero_below_error,
 )
 from zooming.errors import ConfigurationError
-from zooming.plots.look import BAND, GRAY, drawing, line, set_integer_ticks
+from zooming.plots.style import BAND, GRAY, drawing, line, set_integer_ticks
 from zooming.validation import Floats, Ints
 
 N_BINS = 40  # of episodes, over which returns are averaged
