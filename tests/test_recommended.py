@@ -7,15 +7,10 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import AGENTS, box
+from helpers import AGENTS, box, oil
 from zooming.agents.base.agent import ENOUGH_STARTS
 from zooming.agents.planner.planner import Planner
 from zooming.kernels import IS_JIT_DISABLED
-
-
-def oil(**options):
-    return gym.make("zooming/Oil-v0", **options)
-
 
 compiled_only = pytest.mark.skipif(IS_JIT_DISABLED, reason="plans take seconds if not compiled")
 

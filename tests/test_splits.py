@@ -7,15 +7,11 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import Boxes, assert_drivers_agree, knowledge, recorded
+from helpers import Boxes, assert_drivers_agree, knowledge, oil, recorded
 from zooming import kernels
 from zooming.agents.training.replay import update_each
 
 pytestmark = pytest.mark.kernels
-
-
-def oil(**options):
-    return gym.make("zooming/Oil-v0", **options)
 
 
 EPISODES = 20 if kernels.IS_JIT_DISABLED else 500
