@@ -34,6 +34,12 @@ python_use_unqualified_type_names = True
 python_display_short_literal_types = True
 maximum_signature_line_length = 90
 
+ALIASES = {
+    "Floats": "NDArray[np.float64]",
+    "Ints": "NDArray[np.int64]",
+    "Allowed": "Sequence[Feasible | None]",
+}
+
 
 def as_rst(app, what, name, obj, options, lines):
     """Escape what reStructuredText would read into docstrings: plain text with `code`, formulas and
@@ -82,7 +88,7 @@ def as_written(app, what, name, obj, options, signature, returns):
         found.replace(parameters=parameters), show_return_annotation=False
     )
     return tuple(
-        text and text.replace("Floats", "NDArray[np.float64]")
+        text and re.sub(r"\b(Floats|Ints|Allowed)\b", lambda found: ALIASES[found[0]], text)
         for text in (arguments, returns and found.return_annotation)
     )
 

@@ -2,6 +2,7 @@
 
 import gymnasium as gym
 import numpy as np
+import polars as pl
 import pytest
 
 import zooming
@@ -53,6 +54,14 @@ class Drift(gym.Env):
         return state, reward, self.step_now >= self.n_steps, False, {}
 
 
+def oil(**options):
+    return gym.make("zooming/Oil-v0", **options)
+
+
+def ambulance(**options):
+    return gym.make("zooming/Ambulance-v0", **options)
+
+
 class Boxes(gym.Env):
     """An environment with spaces but no dynamics."""
 
@@ -81,6 +90,13 @@ def box(*bounds, dtype=np.float64):
     """Return a Box with (low, high) per axis."""
     low, high = np.array(bounds, dtype).T
     return gym.spaces.Box(low, high, dtype=dtype)
+
+
+def change(log, row, column, value):
+    """Return a log with another value in one place."""
+    numbers = log[column].to_list()
+    numbers[row] = value
+    return log.with_columns(pl.Series(column, numbers, strict=False))
 
 
 def words(text):

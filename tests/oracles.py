@@ -78,20 +78,21 @@ class Tables(gym.Env):
 # --- references -----------------------------------------------------------------------------------
 
 
+def same_balls(balls, root):
+    """Every ball, value and count of a partition, compared with those below a reference's root."""
+    centers = map(tuple, ((balls.low + balls.high) / 2).tolist())
+    found = zip(balls.q_value, balls.n_visits, balls.radius, strict=True)
+    ours = dict(zip(centers, found, strict=True))
+    theirs = {ball.center: (ball.q_value, ball.n_visits, ball.radius) for ball in root.active()}
+    assert ours.keys() == theirs.keys()
+    for center, (q, n, r) in theirs.items():
+        assert ours[center] == (pytest.approx(q, rel=1e-12, abs=1e-12), n, r)
+
+
 def agreeing(agent, reference):
-    """Every ball, value and count of the agent's partitions, compared with the reference's."""
+    """The partitions of all steps, compared with those of the reference."""
     for step in range(agent.horizon):
-        balls = agent.partition(step)
-        centers = map(tuple, ((balls.low + balls.high) / 2).tolist())
-        found = zip(balls.q_value, balls.n_visits, balls.radius, strict=True)
-        ours = dict(zip(centers, found, strict=True))
-        theirs = {
-            ball.center: (ball.q_value, ball.n_visits, ball.radius)
-            for ball in reference.roots[step].active()
-        }
-        assert ours.keys() == theirs.keys()
-        for center, (q, n, r) in theirs.items():
-            assert ours[center] == (pytest.approx(q, rel=1e-12, abs=1e-12), n, r)
+        same_balls(agent.partition(step), reference.roots[step])
     assert agent.n_balls == reference.n_balls
 
 

@@ -100,7 +100,7 @@ def walk(state, action, step, params, rng, next_state):
 
 @compiled
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_disc_in_an_empty_square_is_found_whatever_it_pays(seed):
     square, scale = box((0.0, 1.0), (0.0, 1.0)), (1e-3, 1.0, 1e3)[seed % 3]
     env = zooming.compiled_env(walk, square, square, 15, start=[0.1, 0.1], params=[scale])

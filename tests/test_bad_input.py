@@ -2,6 +2,8 @@
 
 import inspect
 import re
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 
 import gymnasium as gym
@@ -11,11 +13,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zooming
-from helpers import AGENTS, KINDS, LEARNERS, Boxes, Drift, assert_drivers_agree, box, knowledge
+from helpers import (
+    AGENTS,
+    KINDS,
+    LEARNERS,
+    Boxes,
+    Drift,
+    assert_drivers_agree,
+    box,
+    knowledge,
+    oil,
+)  # fmt: skip
+from zooming import bonuses, metrics, validation
 
 EVERY_AGENT = pytest.mark.parametrize("kind", KINDS)
 BAD = [np.nan, np.inf, -np.inf, 1.5, -0.25, 1e300, 1.00001, -0.00001]
 GOOD = np.array([0.5, 0.25])
+HUGE = 10**400  # beyond floating point
 
 
 def taught(kind, n_transitions=30, **options):
@@ -96,7 +110,14 @@ NO_POINTS = [
     np.array([0.5 + 1j, 0.5]),
     np.array(["2020-01-01", "2020-01-02"], "datetime64[D]"),
     np.zeros((3, 3, 3)),
+    [HUGE, 0.5],
+    [0.5, Fraction(-HUGE)],
+    np.array([10**5000, 0.5], object),
 ]
+NO_REWARDS = [
+    None, "0.5", b"1", [0.5, 0.5], {}, 0.5j, np.array([0.1, 0.2]), np.array([0.5]), Decimal(1),
+    HUGE, -HUGE, Fraction(HUGE), np.array(HUGE, object), 10**5000,
+]  # fmt: skip
 
 
 @EVERY_AGENT
@@ -111,7 +132,7 @@ def test_what_is_no_point_or_no_reward_is_refused(kind):
             (partial(agent.update, 0, GOOD, GOOD, 0.5, wrong), "next observation"),
         ):
             assert_refused(agent, call, name, error=zooming.ZoomingError)
-    for reward in (None, "0.5", [0.5, 0.5], {}, 0.5j, np.array([0.1, 0.2]), np.array([0.5])):
+    for reward in NO_REWARDS:
         call = partial(agent.update, 0, GOOD, GOOD, reward, GOOD)
         assert_refused(agent, call, "reward", error=zooming.ZoomingError)
 
@@ -482,3 +503,94 @@ def test_an_agent_of_ones_own_may_keep_options_to_itself_and_has_its_misspelled_
     message = "Mine has no option 'sed'; did you mean 'seed'"
     with pytest.raises(zooming.ConfigurationError, match=message):
         Mine(env, mine=3, sed=1)
+
+
+# --- what float() cannot take ----------------------------------------------------------------
+
+
+class Width:
+    def __init__(self, value):
+        self.value = value
+
+    def scale(self, horizon, reward_span):
+        return self.value
+
+
+@pytest.mark.parametrize(
+    "value", [HUGE, -HUGE, Fraction(HUGE)], ids=["int", "negative", "fraction"]
+)
+def test_a_category_beyond_floating_point_is_refused(value):
+    agent = zooming.AdaptiveQ(
+        Boxes(gym.spaces.Discrete(3), gym.spaces.Discrete(3)), horizon=2, seed=0
+    )
+    with pytest.raises(zooming.ZoomingError, match="observation is not an array of numbers"):
+        agent.act(0, value)
+    with pytest.raises(zooming.ZoomingError, match="action is not an array of numbers"):
+        agent.update(0, 1, value, 0.5, 1)
+
+
+def unbounded():
+    return Boxes(gym.spaces.Box(-np.inf, np.inf, (1,), np.float64), box((0, 1)))
+
+
+def declared(**options):
+    def dynamics(state, action, step, params, outcome, next_state):
+        next_state[0] = state[0]
+        return 0.5
+
+    given = {"start": [0.5], "outcomes": ([0.0], [1.0]), **options}
+    return zooming.compiled_env(dynamics, box((0, 1)), box((0, 1)), 2, **given)
+
+
+EDGES = {
+    "bonus": (lambda v: zooming.AdaptiveQ(oil(), bonus=v), r"bonus c=-?inf: give a finite number"),
+    "bonus.scale": (lambda v: zooming.AdaptiveQ(oil(), bonus=Width(v)),
+        "has the scale -?inf; it must be finite"),
+    "reward_range": (lambda v: zooming.AdaptiveQ(oil(), reward_range=(0, v)),
+        "reward_range=.*give two finite numbers"),
+    "weights": (lambda v: zooming.AdaptiveQ(oil(), weights={"state[0]": v}),
+        r"weight of state\[0\]: .*not a finite number"),
+    "bounds": (lambda v: zooming.AdaptiveQ(oil(), bounds={"state[0]": (0, v)}),
+        r"bounds of state\[0\]: \(0.0, -?inf\)"),
+    "squash": (lambda v: zooming.AdaptiveQ(unbounded(), horizon=2, squash={"state[0]": v}),
+        r"squash of state\[0\].*no|not a scale"),
+    "horizon": (lambda v: zooming.AdaptiveQ(oil(), horizon=v), "horizon=.*give a whole number"),
+    "max_balls": (lambda v: zooming.MetricQ(oil(), metrics.LInf(9), max_balls=v),
+        "max_balls=.*give a whole number"),
+    "lipschitz": (lambda v: bonuses.Exact(lipschitz=v), "Exact: lipschitz=.*give a finite number"),
+    "start": (lambda v: gym.make("zooming/Oil-v0", start=v), "start=.*beyond floating point"),
+    "arrivals": (lambda v: gym.make("zooming/Ambulance-v0", arrivals=[v]),
+        "arrivals: .*not an array of locations"),
+    "params": (lambda v: declared(params=[v]), "params=.*give a sequence of numbers"),
+    "outcomes": (lambda v: declared(outcomes=([v], [1.0])), "outcomes=.*give .values, weights"),
+    "weighted start": (lambda v: declared(start=([[0.5]], [v])), "start=.*give .states, weights"),
+    "Matrix": (lambda v: metrics.Matrix([[0, v], [v, 0]]), "Matrix: the rows must hold numbers"),
+}  # fmt: skip
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("value", [HUGE, -HUGE], ids=["large", "small"])
+@pytest.mark.parametrize("edge", EDGES)
+def test_an_option_beyond_floating_point_is_refused_in_words(edge, value):
+    make, match = EDGES[edge]
+    with pytest.raises(zooming.ZoomingError, match=match):
+        make(value)
+
+
+def test_an_action_beyond_floating_point_is_refused_by_the_environment():
+    env = oil()
+    env.reset(seed=0)
+    with pytest.raises(zooming.TransitionError, match=r"step 0: action .* is not in Box"):
+        env.unwrapped.step([HUGE])
+
+
+@pytest.mark.parametrize("value", [Decimal(1), "1", b"1", None, 1j, [0.5], True], ids=repr)
+def test_what_is_no_real_number_is_refused_in_words(value):
+    with pytest.raises(zooming.ConfigurationError, match="give a finite number"):
+        validation.check_float(value, "it", 0.0, 1.0)
+
+
+@pytest.mark.parametrize("value", [0, 3, 2**53, np.int64(7)], ids=repr)
+def test_whole_numbers_in_range_are_taken_as_they_are(value):
+    assert validation.check_int(value, "it", 0) == value
+    assert validation.check_int(10**40, "seed", 0, most=None) == 10**40

@@ -3,6 +3,7 @@
 import dataclasses
 import doctest
 import json
+import math
 import re
 import sys
 
@@ -20,10 +21,40 @@ import speed
 import splits
 import zooming
 from helpers import play_alike
+from reference import ReferenceQ
 
 
 def test_the_examples_of_the_reference_are_true():
     assert doctest.testmod(reference).failed == 0
+
+
+def call(step, state, action):
+    """Ambulances on a line, calls from a fixed list."""
+    return [(7 * step + 3 * action[0] + 0.1) % 1.0 for _ in state], 1 - abs(
+        state[0] - action[0]
+    ) / 2
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_learning_is_acting_and_updating_in_turn(n):
+    whole, by_hand = (ReferenceQ(n, n, 3, lambda t: 0.1 / math.sqrt(t), seed=2) for _ in range(2))
+    returns = []
+    for _ in range(40):
+        state, total = [0.5] * n, 0.0
+        for step in range(3):
+            action = by_hand.act(step, state)
+            after, reward = call(step, state, action)
+            by_hand.update(step, state, action, reward, after)
+            state, total = after, total + reward
+        returns.append(total)
+    assert whole.learn(40, [0.5] * n, call) == returns
+    for one, other in zip(whole.roots, by_hand.roots, strict=True):
+        found, expected = (
+            [(b.center, b.radius, b.q_value, b.n_visits) for b in root.active()]
+            for root in (one, other)
+        )
+        assert found == expected
+    assert whole.episode == by_hand.episode == 40
 
 
 def test_the_table_of_budgets_names_what_misses_its_target(capsys):

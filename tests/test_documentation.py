@@ -53,7 +53,7 @@ def test_every_public_name_is_in_the_api_with_its_words(built):
     assert "Write the agent to one file, atomically" in shown
     words = re.sub(r"<[^>]+>", "", shown)
     # Types as a reader knows them.
-    assert not re.search(r"ndarray\[|_SupportsArray|\bFloats\b", words)
+    assert not re.search(r"ndarray\[|_SupportsArray|\b(Floats|Ints|Allowed)\b", words)
 
 
 @pytest.mark.process

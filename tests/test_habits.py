@@ -10,13 +10,9 @@ import gymnasium as gym
 import pytest
 
 import zooming
-from helpers import Drift
+from helpers import Drift, oil
 
 ROOT = Path(__file__).parent.parent
-
-
-def oil():
-    return gym.make("zooming/Oil-v0")
 
 
 @pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.NetQ, zooming.Random])

@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 
 import zooming
+from helpers import ambulance
 from zooming.kernels.loop import heuristics
 
 pytestmark = pytest.mark.plain
-
-
-def ambulance(**options):
-    return gym.make("zooming/Ambulance-v0", **options)
 
 
 def test_random_plays_the_whole_action_space():

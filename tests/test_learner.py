@@ -1,6 +1,7 @@
 """The learner in C: equal to AdaptiveQ in every bit, in its stated memory, with safe blocks."""
 
 import ctypes
+import functools
 import re
 import shutil
 import struct
@@ -341,34 +342,39 @@ def test_random_changes_of_a_block_are_refused_or_harmless(tmp_path, number):
     assert subprocess.run([program], timeout=300).returncode == 0
 
 
-def run_program(tmp_path, number, arguments, flags=(), before=(), cc=None, max_balls=60):
-    """Compile benchmarks/learner.c, run it, and return the words that it prints."""
-    agent = make_agent("Oil", max_balls=max_balls)
-    header = export(agent, tmp_path / "zl.h", number)
-    scale = [f"-DSCALE={SCALE}"] if number == "int" else []
-    program = tmp_path / f"program_{len(list(tmp_path.iterdir()))}"
-    source = HERE.parent / "benchmarks" / "learner.c"
-    subprocess.run(
-        [cc or compiler(), "-O2", *STRICT[:5], f'-DHEADER="{header.name}"', f"-I{tmp_path}",
-         *scale, *flags, source, "-o", program, "-lm"],
-        check=True,
-    )  # fmt: skip
-    words = [str(word) for word in arguments]
-    done = subprocess.run([*before, program, *words], check=True, capture_output=True, text=True)
-    return done.stdout.split()
+@pytest.fixture(scope="module")
+def run_program(tmp_path_factory):
+    """Return a function that runs benchmarks/learner.c, and returns the words that it prints."""
+
+    @functools.cache
+    def compile_program(number, flags, cc):
+        folder = tmp_path_factory.mktemp("program")
+        header = export(make_agent("Oil", max_balls=60), folder / "zl.h", number)
+        scale = [f"-DSCALE={SCALE}"] if number == "int" else []
+        subprocess.run(
+            [cc or compiler(), "-O2", *STRICT[:5], f'-DHEADER="{header.name}"', f"-I{folder}",
+             *scale, *flags, HERE.parent / "benchmarks" / "learner.c", "-o", folder / "run", "-lm"],
+            check=True,
+        )  # fmt: skip
+        return folder / "run"
+
+    def run(number, *arguments, flags=(), before=(), cc=None):
+        command = [*before, compile_program(number, tuple(flags), cc), *map(str, arguments)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+
+    return run
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_sanitizers_find_nothing(tmp_path, number):
-    plain = run_program(tmp_path, number, (1, 1500, 1))
-    assert run_program(tmp_path, number, (1, 1500, 1), flags=SAFE) == plain
+def test_sanitizers_find_nothing(run_program, number):
+    assert run_program(number, 1, 1500, 1, flags=SAFE) == run_program(number, 1, 1500, 1)
 
 
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
 @pytest.mark.parametrize("number", NUMBERS)
-def test_valgrind_finds_nothing(tmp_path, number):
+def test_valgrind_finds_nothing(run_program, number):
     before = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full"]
-    assert run_program(tmp_path, number, (1, 300, 1), flags=["-g"], before=before)
+    assert run_program(number, 1, 300, 1, before=before)
 
 
 @pytest.mark.skipif(
@@ -376,16 +382,16 @@ def test_valgrind_finds_nothing(tmp_path, number):
     reason="make compiler installs the cross compiler and QEMU on Debian",
 )
 @pytest.mark.parametrize("number", NUMBERS)
-def test_arm_without_floating_point_unit_agrees_with_this_machine_in_every_bit(tmp_path, number):
+def test_arm_without_floating_point_unit_agrees_with_this_machine_in_every_bit(run_program, number):
     cross = {"cc": "arm-linux-gnueabi-gcc", "before": ["qemu-arm"]}
     flags = ["-static", "-mfloat-abi=soft", "-march=armv5te"]
-    here = run_program(tmp_path, number, (1, 1500, 1))
-    assert run_program(tmp_path, number, (1, 1500, 1), flags=flags, **cross)[1:3] == here[1:3]
+    here = run_program(number, 1, 1500, 1)
+    assert run_program(number, 1, 1500, 1, flags=flags, **cross)[1:3] == here[1:3]
 
 
 @pytest.mark.parametrize(("problem", "least"), [(0, 4.650), (1, 4.304)])
-def test_the_integer_build_learns_in_a_kilobyte(tmp_path, problem, least):
-    runs = [run_program(tmp_path, "int", (problem, 20_000, seed)) for seed in range(1, 5)]
+def test_the_integer_build_learns_in_a_kilobyte(run_program, problem, least):
+    runs = [run_program("int", problem, 20_000, seed) for seed in range(1, 5)]
     assert max(int(run[3]) for run in runs) <= 966
     assert np.mean([float(run[0]) for run in runs]) > least  # of 4.750 and 4.370
 

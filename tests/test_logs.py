@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import zooming
-from helpers import Boxes, box, knowledge
+from helpers import Boxes, box, change, knowledge
 from zooming.agents.training.replay import Transitions
 from zooming.errors import LibraryError
 from zooming.logs import learn, reading
@@ -85,12 +85,6 @@ def test_columns_have_the_names_that_are_given(log, taught):
     options = {"episode": "year", "step": "day", "terminated": "end", "reward": "money"}
     found.learn_from(renamed, state=["oil"], action="drill", next_state="then", **options)
     assert knowledge(found) == taught
-
-
-def change(log, row, column, value):
-    numbers = log[column].to_list()
-    numbers[row] = value
-    return log.with_columns(pl.Series(column, numbers, strict=False))
 
 
 FAULTS = {

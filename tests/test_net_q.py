@@ -7,16 +7,12 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import Boxes, assert_drivers_agree, box, knowledge, play_alike, same_history
+from helpers import Boxes, assert_drivers_agree, box, knowledge, oil, play_alike, same_history
 from zooming import kernels
 from zooming.agents.files import container as files
 from zooming.kernels.boxes import select as boxes
 
 pytestmark = pytest.mark.kernels
-
-
-def oil(**options):
-    return gym.make("zooming/Oil-v0", **options)
 
 
 @pytest.mark.plain

@@ -12,8 +12,9 @@ from gymnasium.wrappers import TimeLimit
 
 import off_policy
 import zooming
+from helpers import change
 from off_policy import Thermostat
-from zooming.agents.base.rules import Exploration
+from zooming.agents.base.policies import Exploration
 from zooming.logs.fitted import Neighbors
 
 HORIZON = 3
@@ -97,12 +98,6 @@ def test_there_is_no_answer_without_data(log):
     said = zooming.evaluate_on(few, rule(), env=env(), radius=0.4)
     assert "near the policy's actions, the logged episodes amount to" in said.reason
     assert "of 8: that many do what the policy does" in said.reason
-
-
-def change(log, row, column, value):
-    numbers = log[column].to_list()
-    numbers[row] = value
-    return log.with_columns(pl.Series(column, numbers, strict=False))
 
 
 @pytest.mark.parametrize(

@@ -300,9 +300,7 @@ def test_the_episodes_of_a_log_are_counted_if_an_interrupt_comes_between_two_age
 
 # --- interrupts at any line -----------------------------------------------------------------------
 
-TRACED = (
-    "blocks.py", "portfolio.py", "auto.py", "choices.py", "trend.py", "replay.py",
-)  # fmt: skip
+TRACED = ("portfolio.py", "auto.py", "returns.py", "replay.py")
 
 
 def is_interrupted_at(k, call, agent, files=TRACED):

@@ -7,16 +7,11 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import AGENTS
+from helpers import AGENTS, oil
 from zooming.agents.base.agent import ENOUGH_STARTS
 from zooming.agents.planner.planner import Planner
 from zooming.kernels import IS_JIT_DISABLED
 from zooming.partitions.cells import expect
-
-
-def oil(**options):
-    return gym.make("zooming/Oil-v0", **options)
-
 
 compiled_only = pytest.mark.skipif(IS_JIT_DISABLED, reason="plans take seconds if not compiled")
 

@@ -382,8 +382,8 @@ def test_an_environment_of_records_plays_solves_and_evaluates_their_law():
         ),
         shop(zooming.Records(records.values[:, :1].repeat(3, axis=1), law="pooled"), 3),
     ]
-    assert zooming.solve(declared[0]).return_ == zooming.solve(declared[1]).return_
-    optimal = zooming.solve(env)
+    assert zooming.solve(declared[0], 40).return_ == zooming.solve(declared[1], 40).return_
+    optimal = zooming.solve(env, 80)
 
     def best(step, observation):
         return optimal.action(step, observation)

@@ -8,7 +8,7 @@ import pytest
 
 import zooming
 from helpers import Boxes, play_alike
-from oracles import Tables
+from oracles import Tables, agreeing, same_balls
 from references import Bits, ReferenceMB, ReferenceRandomizedQ, ReferenceSingleQ
 from zooming.agents.files import container as files
 
@@ -31,19 +31,6 @@ def test_every_relative_passes_the_harness(kind):
     checked = zooming.check_agent(RELATIVES[kind])
     assert not any(line.startswith("everything") for line in checked.skipped)
     assert len(checked.kept) >= 41
-
-
-def same_balls(found, root):
-    """Whether a partition holds the active balls below a root of the plain version."""
-    centers = ((found.low + found.high) / 2).tolist()
-    ours = {
-        tuple(center): (q, n)
-        for center, q, n in zip(centers, found.q_value, found.n_visits, strict=True)
-    }
-    theirs = {ball.center: (ball.q_value, ball.n_visits) for ball in root.active()}
-    assert ours.keys() == theirs.keys()
-    for center, (q, n) in theirs.items():
-        assert ours[center] == (pytest.approx(q, rel=1e-12), n)
 
 
 @pytest.mark.plain
@@ -277,8 +264,7 @@ def test_randomized_learning_rates_are_those_of_the_plain_version():
             plain.update(step, state.tolist(), action.tolist(), reward, after.tolist())
             state = after
     assert plain.n_balls > 100
-    for step in range(5):
-        same_balls(agent.partition(step), plain.roots[step])
+    agreeing(agent, plain)
 
 
 @pytest.mark.kernels

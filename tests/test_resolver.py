@@ -11,6 +11,7 @@ import zooming
 from helpers import box, same_history
 from zooming.agents.resolver import changed_after
 from zooming.envs.state_grid import GridPolicy
+from zooming.export import regions
 
 pytestmark = pytest.mark.kernels
 
@@ -353,7 +354,8 @@ def test_a_loaded_agent_plays_without_its_environment(tmp_path):
     ("name", "setting"),
     [("Newsvendor", {}), ("Storage", {"prices": (0.2, 0.3)}), ("GraphAmbulance", {})],
 )
-def test_an_exported_plan_plays_what_predict_plays(name, setting, tmp_path):
+def test_an_exported_plan_plays_what_predict_plays(name, setting, tmp_path, monkeypatch):
+    monkeypatch.setattr(regions, "MOST_SAMPLES", 64)  # states that explain and show ask about
     env = gym.make(f"zooming/{name}-v0", **setting)
     agent = zooming.Resolver(env, seed=0)
     agent.learn(3)

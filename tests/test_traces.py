@@ -5,9 +5,28 @@ import numpy as np
 import pytest
 
 import zooming
-from zooming.envs.gallery.systems.traces import HALF_LIFE, SHIPPED, Trace, make_trace, read_trace
+from zooming.envs.gallery.systems.traces import HALF_LIFE, SHIPPED, Trace, read_trace
 
 NAMES = ("Caching", "Balancing", "Prefetching")
+
+
+def make_trace(n, seed, n_objects=400):
+    """Return the trace of the generator that the head of `traces` states."""
+    rng = np.random.default_rng(seed)
+    weights = np.arange(1.0, n_objects + 1.0) ** -0.9
+    names = rng.permutation(n_objects)
+    sizes = np.exp(rng.normal(0.0, 0.8, n_objects))
+    objects, gaps = [], []
+    while len(objects) < n:
+        length, scans = int(rng.integers(40, 200)), bool(rng.random() < 0.3)
+        if scans:
+            first = int(rng.integers(n_objects))
+            objects += [(first + i) % n_objects for i in range(length)]
+        else:
+            objects += names[rng.choice(n_objects, length, p=weights / weights.sum())].tolist()
+        gaps += rng.exponential(1.0 / 3.0 if scans else 1.0, length).tolist()
+    chosen = np.array(objects[:n])
+    return Trace(np.cumsum(gaps[:n]), chosen.astype(np.float64), sizes[chosen])
 
 
 def test_the_shipped_trace_is_that_of_the_stated_generator():

@@ -23,7 +23,7 @@ from PIL import Image
 
 import zooming
 from zooming.analysis.solve import policy_value
-from zooming.plots.look import BAND, COLORS, GRAY, drawing
+from zooming.plots.style import BAND, COLORS, GRAY, drawing
 
 FOLDER = Path(__file__).parent.parent / "docs" / "problems"
 N_SEEDS, N_POINTS = 3, 61

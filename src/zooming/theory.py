@@ -54,7 +54,8 @@ MOST_SIDES = 6  # the most axes for which iota covers balls that depend on the d
 MOST_DIMENSIONS = 500
 MOST_TERMS = 1000  # longer geometric sums are computed by their closed form
 # Largest whole numbers by name: beyond them, floats overflow or an array or a loop does not end.
-LIMITS = {"episodes": 2**1000, "t": 10**8, "depth": 500, "n_radii": 1000}
+LIMITS = {"episodes": 2**1000, "t": 10**8, "depth": 500}
+N_RADII = 32  # d_max 2^-i, at which a covering dimension is checked
 LARGEST = 2**53  # of any other
 QUOTIENT_TOLERANCE = 1e-12  # relative tolerance: a quotient such as 0.7 / 0.1 misses an integer
 Covering = Callable[[float], float]
@@ -122,11 +123,11 @@ def packing_number(radius: float, sides: Sequence[float], metric: str = "linf") 
 
 
 def covering_dimension(
-    covering: Covering, c: float, d_max: float = 1.0, *, limit: float = 0.0, n_radii: int = 32
+    covering: Covering, c: float, d_max: float = 1.0, *, limit: float = 0.0
 ) -> float:
     """Return d_c = inf {d >= limit : N_r <= c r^-d}, or infinity if there is no such d.
 
-    The condition is checked at the radii d_max 2^-i, i < n_radii. `limit` is the dimension as r
+    The condition is checked at the radii d_max 2^-i, i < 32. `limit` is the dimension as r
     goes to 0, which no finite list of radii shows; for a box of D sides it is D. Without it, a
     large c makes the result too small. [SBY19 Def. 2.3]
 
@@ -138,9 +139,8 @@ def covering_dimension(
     """
     _check_positive(c=c, d_max=d_max)
     _check_positive(or_zero=True, limit=limit)
-    _check_whole(n_radii=n_radii)
     low, high = float(limit), math.inf
-    for i in range(n_radii):
+    for i in range(N_RADII):
         radius = d_max * 2.0**-i
         # The condition is excess <= d log(1/r).
         excess = math.log(_covering_at(covering, radius) / c)

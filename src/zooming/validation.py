@@ -21,6 +21,7 @@ from zooming.errors import ConfigurationError, LibraryError, OptionError
 from zooming.kernels.boxes.layout import BOUND_TOLERANCE
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 FRAMES = ("polars", "pandas")  # libraries of data frames, the preferred first
 # Beyond these, squares of returns overflow or vanish. Smaller differences of rewards count as none.
 LARGEST_REWARD, SMALLEST_SPAN = 1e100, 1e-100

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ from zooming.kernels.loop import episodes as pausing
 from zooming.kernels.loop import heuristics
 from zooming.kernels.loop.crossing import Crossing
 from zooming.spaces.flatten import INTERVAL
-from zooming.spaces.masks import Feasible
-from zooming.validation import ANY_REWARD, Floats
+from zooming.spaces.masks import Allowed, Feasible
+from zooming.validation import ANY_REWARD, Floats, Ints
 
 
 class Heuristic(Agent):
@@ -97,16 +97,18 @@ class Heuristic(Agent):
         )  # fmt: skip
 
     def greedy_actions(
-        self,
-        steps: NDArray[np.int64],
-        states: Floats,
-        deterministic: bool,
-        allowed: Sequence[Feasible | None],
+        self, steps: Ints, states: Floats, deterministic: bool, allowed: Allowed
     ) -> Floats:
         actions = np.empty((len(steps), self.axes.n_action))
         for k, step in enumerate(steps.tolist()):
-            actions[k] = self._choose(self.problem.check_point(step, states[k], 0), allowed[k])
+            state = self.problem.check_point(step, states[k], 0)
+            actions[k] = self._recommend(step, state, deterministic, allowed[k])
         return actions
+
+    def _recommend(
+        self, step: int, state: Floats, deterministic: bool, allowed: Feasible | None
+    ) -> Floats:
+        return self._choose(state, allowed)
 
     def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
         raise NotImplementedError
@@ -154,20 +156,12 @@ class Random(Heuristic):
     def _choose(self, state: Floats, allowed: Feasible | None) -> Floats:
         return self._draw(self._generator, allowed)
 
-    def greedy_actions(
-        self,
-        steps: NDArray[np.int64],
-        states: Floats,
-        deterministic: bool,
-        allowed: Sequence[Feasible | None],
+    def _recommend(
+        self, step: int, state: Floats, deterministic: bool, allowed: Feasible | None
     ) -> Floats:
         # Seeded by seed, step and state: repeatable, and the generator of learning is not used.
-        actions = np.empty((len(steps), self.axes.n_action))
-        for k, step in enumerate(steps.tolist()):
-            state = self.problem.check_point(step, states[k], 0)
-            key = [self.seed, step, *state.view(np.uint64).tolist()] if deterministic else None
-            actions[k] = self._draw(np.random.default_rng(np.random.SeedSequence(key)), allowed[k])
-        return actions
+        key = [self.seed, step, *state.view(np.uint64).tolist()] if deterministic else None
+        return self._draw(np.random.default_rng(np.random.SeedSequence(key)), allowed)
 
     def _draw(self, generator: np.random.Generator, allowed: Feasible | None) -> Floats:
         """Return a flat action, uniform along every axis over its interval or its values."""

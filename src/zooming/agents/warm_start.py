@@ -28,14 +28,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
-from zooming.agents.base import rules
+from zooming.agents.base import policies
 from zooming.agents.base.status import Status, plain, plus_minus
 from zooming.agents.training.history import History, RunArrays
 from zooming.errors import ConfigurationError
 from zooming.spaces.masks import split_info
-from zooming.validation import ANY_REWARD, Floats, check_float, check_int, known_options
+from zooming.validation import ANY_REWARD, Floats, Ints, check_float, check_int, known_options
 from zooming.version import __version__
 
 if TYPE_CHECKING:
@@ -330,7 +329,7 @@ class Guide:
 
     def __init__(self, agent: Any, rule: Any, episodes: int, **options: Any) -> None:
         self.agent = agent
-        self.rule = None if rule is None else rules.as_function(rule, "rule")
+        self.rule = None if rule is None else policies.as_function(rule, "rule")
         self.ledger = Ledger(episodes, least_return=_least_return(agent), **options)
         self.n_before = agent.n_episodes  # episodes of the agent before the warm start
 
@@ -346,7 +345,7 @@ class Guide:
 
     def set_rule(self, rule: Any) -> None:
         """Set the rule again after loading the agent from a file, which does not hold the rule."""
-        self.rule = rules.as_function(rule, "rule")
+        self.rule = policies.as_function(rule, "rule")
 
     def rule_action(self, step: int, observation: Any, info: Mapping[str, Any] | None) -> Any:
         """Return the action of the rule, validated and made feasible."""
@@ -356,7 +355,7 @@ class Guide:
                 "give it again: agent.guide.set_rule(rule), or drop it: agent.guide = None"
             )
         return self.agent.axes.shaped_action(
-            rules.rule_action(self.agent, self.rule, step, observation, info)
+            policies.rule_action(self.agent, self.rule, step, observation, info)
         )
 
     def predict(
@@ -367,11 +366,11 @@ class Guide:
         deterministic: bool = True,
         *,
         info: Any = None,
-    ) -> tuple[Any, NDArray[np.int64]]:
+    ) -> tuple[Any, Ints]:
         """Return the action of the rule or, once it is let go, of the agent, as `Agent.predict`."""
         agent, axes = self.agent, self.agent.axes
         if not self.is_open:
-            found: tuple[Any, NDArray[np.int64]] = agent.predict(
+            found: tuple[Any, Ints] = agent.predict(
                 observation, state, episode_start, deterministic, info=info
             )
             return found

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base.agent import Agent
+from zooming.agents.base.policies import as_function
 from zooming.agents.base.problem import check_env, horizon_of, name_of, reset, take_step
-from zooming.agents.base.rules import as_function
 from zooming.agents.base.status import plain_ends
 from zooming.analysis.intervals import mean_interval
 from zooming.analysis.solve import check_solvable

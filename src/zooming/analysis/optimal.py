@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from zooming.envs.state_grid import Grid
 from zooming.errors import ConfigurationError
 from zooming.kernels.solve.backups import GIVEN_ACTIONS
-from zooming.validation import Floats, check_float
+from zooming.validation import Floats, Ints, check_float
 
 POINTS_LOG2 = 16  # at about 2^16 points the gap is computed
 
@@ -110,7 +110,7 @@ class Optimal:
         best = grid.backup(self._step(step), states, grid.actions, grid.search)[1][0]
         return np.int64(best[0]) if grid.env.has_whole_actions else best
 
-    def near_optimal_cells(self, factor: float | None = None) -> NDArray[np.int64]:
+    def near_optimal_cells(self, factor: float | None = None) -> Ints:
         """Return how many cells the near-optimal pairs of each step meet, level by level.
 
         Z_r = {(x, a): V*(x) - Q*(x, a) <= `factor` r} is the set of pairs that an agent with balls

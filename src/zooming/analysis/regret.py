@@ -16,11 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import ConfigurationError
-from zooming.validation import Floats, as_float, check_float, short_repr
+from zooming.validation import Floats, Ints, as_float, check_float, short_repr
 
 RETURN_TOLERANCE = 1e-12  # relative rounding error of an episode's return
 BURN_IN = 0.1  # share of the episodes that a growth rate leaves out
@@ -50,7 +49,7 @@ class Regret:
     """
 
     per_episode: Floats
-    checkpoints: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    checkpoints: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     exact: Floats = field(default_factory=lambda: np.empty(0))
     error: float = 0.0
 
@@ -119,7 +118,7 @@ def optimum_error(optimum: Any) -> float:
     )
 
 
-def zero_below_error(total: Floats, episode: NDArray[np.int64], error: float) -> Floats:
+def zero_below_error(total: Floats, episode: Ints, error: float) -> Floats:
     """Return the cumulative regret, set to 0 where it is at most `error` per episode.
 
     `episode` holds the number of episodes that each entry of `total` sums up.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import html
-import io
 import json
 import math
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
+from zooming import notebook
 from zooming.agents.base.status import plain, plain_ends
 from zooming.agents.files.container import write_atomically
 from zooming.analysis.plan import Comparison, Plan, plan
@@ -20,17 +19,9 @@ from zooming.envs.compiled import find_compiled
 from zooming.envs.declared import with_records
 from zooming.errors import ConfigurationError
 from zooming.logs.noise import read_records
-from zooming.plots.look import COLORS, drawing
+from zooming.plots.style import COLORS, drawing
 from zooming.spaces.names import printable
 from zooming.validation import Floats
-
-STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
-    "color:#222}table{border-collapse:collapse}td,th{padding:.2rem .8rem;text-align:left;"
-    "border-bottom:1px solid #ddd}pre{background:#f6f6f6;padding:.8rem;overflow:auto}"
-    "img{max-width:100%}.warn{color:#a33}"
-)
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def plan_records(
@@ -138,33 +129,25 @@ def render(found: Plan, against: Comparison | None, rule: str, n_rules: int, sou
     doubts = "".join(f"<li class=warn>{text(one)}</li>" for one in found.warnings)
     explained = html.escape(str(found.explain(n_rules=n_rules, episodes=0)))
     changes = "".join(f"<li>{text(one)}</li>" for one in found.sensitivity())
-    pictures = "".join(
-        f'<p><img alt="{text(name)}" src="data:image/png;base64,{_png(draw, found)}"></p>'
-        for name, draw in (("the policy", _draw_policy), ("the records", _draw_records))
-    )
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{html.escape(POLICY)}">'
-        f"<title>Plan for {text(found.env_name)}</title><style>{STYLE}</style>"
-        f"<h1>Plan for {text(found.env_name)}</h1><p>{text(records)} from {text(source)}, hash "
-        f"{records.hash}.</p><h2>What it earns</h2><table>{table}</table><ul>{doubts}</ul>"
+    pictures = _picture("the policy", _draw_policy, found)
+    pictures += _picture("the records", _draw_records, found)
+    return notebook.page(
+        f"Plan for {printable(found.env_name, 2000)}",
+        f"<p>{text(records)} from {text(source)}, hash {records.hash}.</p>"
+        f"<h2>What it earns</h2><table>{table}</table><ul>{doubts}</ul>"
         f"<h2>If something else is true</h2><ul>{changes}</ul>"
         f"<h2>Policy and records</h2>{pictures}<h2>Rules</h2><pre>{explained}</pre>"
-        "<p>policy.html lets you move the state; policy.py runs without zooming.</p></html>\n"
+        "<p>policy.html lets you move the state; policy.py runs without zooming.</p>",
     )
 
 
-def _png(draw: Any, found: Plan) -> str:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def _picture(what: str, draw: Any, found: Plan) -> str:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.0, 3.2), dpi=130, layout="constrained")
-    canvas: Any = FigureCanvasAgg(figure)
     with drawing(figure.add_subplot()) as ax:
         draw(ax, found)
-    file = io.BytesIO()
-    canvas.print_png(file)
-    return base64.b64encode(file.getvalue()).decode()
+    return notebook.picture(figure, what)
 
 
 def _draw_policy(ax: Any, found: Plan) -> None:

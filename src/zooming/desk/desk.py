@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from zooming.agents.base import episodes, rules
+from zooming.agents.base import episodes, policies
 from zooming.agents.base.agent import Agent
 from zooming.agents.base.episodes import Play
 from zooming.agents.base.status import Status
@@ -330,7 +330,7 @@ class Desk:
             )
         self.settings: dict[str, Any] = json.loads(found["settings"])
         self._kind, self._where = kind, learner
-        self._fallback = None if fallback is None else rules.as_function(fallback, "fallback")
+        self._fallback = None if fallback is None else policies.as_function(fallback, "fallback")
         self._apprentice = apprentice
         self._queue: list[_Job] = []
         self._numbers = _Numbers(0, 0, 0, "")
@@ -506,7 +506,7 @@ class Desk:
             if self._fallback is None:
                 raise
             self.fault = f"the agent failed to decide: {error}"
-            flat = rules.rule_action(agent, self._fallback, step, observation, info)
+            flat = policies.rule_action(agent, self._fallback, step, observation, info)
             return agent.axes.shaped_action(flat), "fallback"
 
     def _repeat(self, row: _Row, text: str, name: str, limits: str | None, what: str) -> Decision:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import json
 import math
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zooming import notebook
 from zooming.agents.base.status import Status, plain
 from zooming.analysis.intervals import mean_interval
 from zooming.desk.learner import LEARNED
@@ -24,10 +23,6 @@ FEW = 10  # episodes of a block below which no alarm is raised
 MISSING = 0.1  # share of rewards that may be missing
 CHANGED = 2.0  # ratio of standard deviations that is a change of the noise
 BEHIND = 10_000  # events that may wait to be learned
-_STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:52em;padding:0 1em}"
-    "svg{width:100%;height:auto}.alarm{color:#a00}.quiet{color:#666}"
-)
 
 
 def returns_of(desk: Desk) -> tuple[Any, Any]:
@@ -112,19 +107,15 @@ def page(desk: Desk) -> str:
     """Return an HTML page of `status`, with a curve of returns. It loads nothing."""
     values, explored = returns_of(desk)
     facts = status(desk)
-    warnings = "".join(f'<p class="alarm">{html.escape(one)}</p>' for one in facts.pop("alarms"))
-    digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-    title = html.escape(f"Desk {desk.storage.name}")
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src '
-        f"'sha256-{digest}'\"><title>{title}</title><style>{_STYLE}</style></head><body>"
-        f"<h1>{title}</h1>{warnings}<pre>{html.escape(str(facts))}</pre>"
+    warnings = "".join(f'<p class="warn">{html.escape(one)}</p>' for one in facts.pop("alarms"))
+    return notebook.page(
+        f"Desk {desk.storage.name}",
+        f"{warnings}<pre>{html.escape(str(facts))}</pre>"
         f"<h2>Return by episode</h2>{_curve(values)}"
         f"<h2>Share of decisions that explored</h2>{_curve(explored, 0.0)}"
         '<p class="quiet">Means of equal shares of the episodes that ended with all rewards, with '
         "intervals of 95 %. The numbers below a curve are those of the first and the last of these "
-        "episodes.</p></body></html>\n"
+        "episodes.</p>",
     )
 
 

@@ -28,7 +28,7 @@ from zooming.kernels.solve.backups import (
     keep_weights,
 )
 from zooming.kernels.solve.policies import ACTION_HIGH, ACTION_LOW, LOW, WIDTH, choose_all
-from zooming.validation import Floats, clip_rounding, n_cores
+from zooming.validation import Floats, Ints, clip_rounding, n_cores
 
 LITTLE = 300_000  # backups for which threads take longer than the work
 DEVIATIONS = 1.96  # standard errors in the half-width of a 95 % interval
@@ -298,7 +298,7 @@ class GridPolicy:
         best, mixes = call_in_thread(lambda: _solve(grid, self.best))
         self.best, self.mixes, self.values, self.is_solved = best, mixes, grid.values, True
 
-    def actions(self, steps: NDArray[np.int64], states: Floats) -> Floats:
+    def actions(self, steps: Ints, states: Floats) -> Floats:
         """Return one action per (step, state)."""
         found = np.empty((len(states), self.n_action))
         choose_all()(
@@ -407,7 +407,7 @@ def _solve(grid: Grid, warm: Floats) -> tuple[Floats, NDArray[np.uint8]]:
     return best, mixes
 
 
-def _neighbors(cells: NDArray[np.int64]) -> NDArray[np.uint8]:
+def _neighbors(cells: Ints) -> NDArray[np.uint8]:
     """Return [n_points, 2 n_state]: whether a grid point has a neighbor on each side."""
     places = np.array(np.unravel_index(np.arange(int(np.prod(cells + 1))), cells + 1))
     sides = [side for j, n in enumerate(cells) for side in (places[j] > 0, places[j] < n)]

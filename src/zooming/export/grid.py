@@ -20,9 +20,8 @@ from zooming.kernels.solve.policies import ACTION_HIGH, ACTION_LOW
 from zooming.kernels.solve.policies import LOW as PLAN_LOW
 from zooming.kernels.solve.policies import WIDTH as PLAN_WIDTH
 from zooming.partitions.view import bin_borders
-from zooming.validation import Floats, count_noun
+from zooming.validation import Floats, Ints, count_noun
 
-Ints = NDArray[np.int64]
 NEAREST = 1e-6  # an action on a squashed axis is at most a million scales away
 LARGEST = float(np.finfo(np.float64).max)
 PART_TABLES = {

@@ -16,9 +16,8 @@ from zooming.kernels import ATOMS, LOW, NO_PARENT, WIDTH
 from zooming.partitions.cells import CellTable
 from zooming.partitions.view import Partition, bin_borders, in_units
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
-from zooming.validation import Floats
+from zooming.validation import Floats, Ints
 
-Ints = NDArray[np.int64]
 MOST_SAMPLES = 4096  # states at which a policy without boxes is asked
 MOST_ALONG_AXIS = 128  # of these, along one axis
 PARTS = (9, 5, 3)  # of a side of a planner's cell; odd, so that the center of the cell is asked

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming import notebook
 from zooming.agents.base.status import own_policy, plain, plain_ends, warn_untrained
@@ -35,7 +34,7 @@ from zooming.export.write import export_policy
 from zooming.spaces.flatten import CATEGORICAL
 from zooming.spaces.masks import has_mask, split_info
 from zooming.spaces.names import printable_names
-from zooming.validation import Floats, check_int, count_noun
+from zooming.validation import Floats, Ints, check_int, count_noun
 
 DEFAULT_RULES = 8
 EPISODES = 500  # of a measurement
@@ -400,7 +399,7 @@ class RulePolicy:
         deterministic: bool = True,
         *,
         info: Any = None,
-    ) -> tuple[Any, NDArray[np.int64]]:
+    ) -> tuple[Any, Ints]:
         """Return the action of the rules, and the next steps.
 
         The arguments are those of `Agent.predict`.

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from zooming.errors import ConfigurationError
 from zooming.export.forms import PolicyForm, about, head_of
 from zooming.export.regions import action_boxes, has_boxes, merge
-from zooming.validation import Floats, count_noun
+from zooming.validation import Floats, Ints, count_noun
 
-Ints = NDArray[np.int64]
 Nodes = dict[tuple[int, float, int, int], int]  # (axis, threshold, left, right): index
 MOST_CUTS = 64  # cuts per axis among which the best one is chosen
 

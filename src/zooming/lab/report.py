@@ -5,9 +5,7 @@ The data are the results of finished studies. Only their files are read: no envi
 
 from __future__ import annotations
 
-import base64
 import html
-import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +14,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from zooming import plots
+from zooming import notebook, plots
 from zooming.agents.base.status import plain
 from zooming.agents.files import container as files
 from zooming.errors import ConfigurationError
@@ -30,14 +28,6 @@ from zooming.version import __version__
 
 FINDINGS = "findings.json"
 REMEDY = "delete it, and zooming reproduce makes it again"
-STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;"
-    "color:#222;overflow-wrap:anywhere}.wide,pre{overflow-x:auto}table{border-collapse:collapse;"
-    "overflow-wrap:normal}th,td{padding:.2rem .7rem;text-align:right;white-space:nowrap;"
-    "border-bottom:1px solid #ddd}th:first-child,td:first-child{text-align:left}pre{background:"
-    "#f6f6f6;padding:.8rem;font-size:12px}img{max-width:100%}.warn{color:#a33}.quiet{color:#666}"
-)
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def report(
@@ -103,7 +93,6 @@ def make_page(folder: Path) -> str:
     size = (n_problems, "problem"), (first.episodes, "episode"), (first.n_seeds, "seed")
     few = "Few seeds: intervals this wide or missing say little. "
     body = [
-        f"<h1>{title}</h1>",
         f"<p><b>{count_confirmed([*verdicts, *overall])}</b></p>",
         f"<p>{', '.join(count_noun(n, what) for n, what in size)}</p>",
         _list(overall),
@@ -114,12 +103,7 @@ def make_page(folder: Path) -> str:
         *(f"<h2>Configuration</h2><pre>{_text(one)}</pre>" for one in manifests),
         f'<p class="quiet">Made by zooming {__version__}. Everything is in this file.</p>',
     ]
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
-        'content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy" '
-        f'content="{html.escape(POLICY)}"><link rel="icon" href="data:,"><title>{title}</title>'
-        f"<style>{STYLE}</style></head><body>{''.join(body)}</body></html>\n"
-    )
+    return notebook.page(title, "".join(body))
 
 
 def _text(text: str) -> str:
@@ -169,10 +153,8 @@ def _picture(runs: dict[str, Runs]) -> str:
         canvas.legend(
             handles, labels, loc="outside lower center", ncols=4, title=title, frameon=False
         )
-    canvas.savefig(picture := io.BytesIO(), format="png")
-    coded = base64.b64encode(picture.getvalue()).decode()
     what = "Learning curves and regret" if is_solved else "Learning curves"
-    return f'<p><img alt="{what}" src="data:image/png;base64,{coded}"></p>'
+    return notebook.picture(canvas, what)
 
 
 def _studies(folder: Path) -> Iterator[tuple[Path, dict[str, str], dict[str, Any]]]:

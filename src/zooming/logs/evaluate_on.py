@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from zooming.agents.base.agent import Agent
+from zooming.agents.base.policies import as_function
 from zooming.agents.base.problem import LearningProblem, check_env
-from zooming.agents.base.rules import as_function
 from zooming.agents.base.status import plain
 from zooming.analysis.intervals import Interval, t_quantile
 from zooming.errors import ConfigurationError

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base.agent import Agent
+from zooming.agents.base.policies import as_function, check_action
 from zooming.agents.base.problem import LearningProblem
-from zooming.agents.base.rules import as_function, check_action
 from zooming.kernels.boxes.layout import LOW, WIDTH
 from zooming.spaces.flatten import CATEGORICAL, ORDERED
-from zooming.validation import Floats
+from zooming.validation import Floats, Ints
 
 MOST_EPISODES = 2000  # of a regression; from more, as many are drawn
 MOST_BEYOND = 4.0  # squared Mahalanobis distance from which a regression extrapolates; uniform
@@ -33,7 +33,6 @@ LEAST_NEAR = 5  # logged steps within the radius of a point that the log support
 SURROUNDED = 2.5e-5
 LEAST_WEIGHT = 1e-6  # of the nearest; smaller ones are made relative to it
 ROWS = 256  # points whose distances are in memory at once
-Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
@@ -61,7 +60,7 @@ class Trajectories:
         """Largest number of steps of an episode."""
         return int(self.rewards.shape[1])
 
-    def part(self, rows: Indices) -> Trajectories:
+    def part(self, rows: Ints) -> Trajectories:
         """Return the episodes with these indices."""
         arrays: dict[str, Any] = {
             name: part[rows] for name, part in vars(self).items() if isinstance(part, np.ndarray)
@@ -73,7 +72,7 @@ class Trajectories:
 class Neighbors:
     """The k nearest logged points of each of n points, nearest first."""
 
-    at: Indices  # [n, k] the neighbors' episodes
+    at: Ints  # [n, k] the neighbors' episodes
     away: Floats  # [n, k, axes] neighbor minus point, in scaled axes
     is_supported: Mask  # [n] there are enough logged points within the radius
     is_equal: Mask  # [n, k] the categories are the same
@@ -132,7 +131,7 @@ class Neighbors:
         return np.concatenate(parts)
 
 
-def _design(away: Floats, n_equal: Indices) -> Floats:
+def _design(away: Floats, n_equal: Ints) -> Floats:
     """Return the regressors: 1, the coordinates, and their products if k is large enough."""
     n, k, axes = away.shape
     first, second = np.triu_indices(axes)
@@ -220,7 +219,7 @@ class FittedModel:
         wanted = max(least, int(np.rint(n**SHARE)))
         return max(2, min(n - 1, max(least, int(factor * min(n - 1, wanted)))))
 
-    def _logged_points(self, step: int) -> tuple[Indices, Floats]:
+    def _logged_points(self, step: int) -> tuple[Ints, Floats]:
         """Return the indices of the episodes that have this step, and their logged points."""
         log = self.log
         found = np.flatnonzero(log.has_step[:, step])
@@ -234,7 +233,7 @@ class FittedModel:
         width = np.where(axes.table[:, WIDTH] > 0, axes.table[:, WIDTH], 1.0)
         return np.asarray((flat - axes.table[:, LOW]) / width)
 
-    def _neighbors_of(self, step: int) -> tuple[Indices, Neighbors | None]:
+    def _neighbors_of(self, step: int) -> tuple[Ints, Neighbors | None]:
         """Return the episodes whose value at a step is needed, and their neighbors."""
         log = self.log
         if step == 0:
@@ -248,9 +247,7 @@ class FittedModel:
         points = self._points(states, self.actions(step, states))
         return own, self._find(points, own, logged, episodes, self._width(step, max(WIDTHS)))
 
-    def _find(
-        self, points: Floats, own: Indices, logged: Floats, episodes: Indices, k: int
-    ) -> Neighbors:
+    def _find(self, points: Floats, own: Ints, logged: Floats, episodes: Ints, k: int) -> Neighbors:
         """Find the k logged points nearest to each (state, action) point, all in the unit cube."""
         is_category, is_integer = self.kinds == CATEGORICAL, self.kinds == ORDERED
         deviation = logged.std(axis=0)

@@ -18,7 +18,7 @@ from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels.boxes.layout import BOUND_TOLERANCE, LOW
 from zooming.logs.reading import Rows, Source, open_log
 from zooming.spaces.flatten import INTERVAL
-from zooming.validation import Floats, check_choice, count_noun
+from zooming.validation import Floats, Ints, check_choice, count_noun
 
 BAD = ("refuse", "skip")
 MOST_NAMED = 5  # rows of a fault that are named
@@ -235,7 +235,7 @@ class Checker(RowChecks):
         self._n_first = self._n_beyond = 0  # rows with step 0, and with step `horizon`
         self._least, self._most = np.inf, -np.inf  # finite rewards
         self.is_kept: Mask = np.zeros(0, bool)  # of the rows that were fed last
-        self.runs: NDArray[np.int64] = np.zeros(0, np.int64)  # number of the episode of each row
+        self.runs: Ints = np.zeros(0, np.int64)  # number of the episode of each row
 
     def feed(self, rows: Rows) -> Transitions:
         """Return the transitions of some whole episodes, without the rows that have faults."""
@@ -332,7 +332,7 @@ class Checker(RowChecks):
             "terminated", "with a value of terminated that is not 0 or 1, true or false", is_odd,
             first, lambda k: f"{given[k]:g}",
         )  # fmt: skip
-        n_before: NDArray[np.int64] = np.cumsum(is_terminated) - is_terminated
+        n_before: Ints = np.cumsum(is_terminated) - is_terminated
         is_after: Mask = n_before > n_before[np.flatnonzero(is_new)][np.cumsum(is_new) - 1]
         self.flag("after", "after the end of their episode", is_after, first)
         return np.asarray(~(is_odd | is_after))
@@ -387,7 +387,7 @@ def _is_missing(names: NDArray[Any]) -> Mask:
     return np.zeros(len(names), bool)
 
 
-def _follow(after: Floats, usable: Mask, run: NDArray[np.int64], steps: Floats) -> Mask:
+def _follow(after: Floats, usable: Mask, run: Ints, steps: Floats) -> Mask:
     """Write the state of the next row into `after`. Return a mask of the rows that have one."""
     at = np.flatnonzero(usable)
     here, there = at[:-1], at[1:]

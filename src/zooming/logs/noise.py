@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.envs.records import Records
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.logs.learn import BAD, RowChecks
 from zooming.logs.reading import Columns, Rows, Source, check_separator, find_column, open_columns
-from zooming.validation import check_choice, count_noun, short_repr
+from zooming.validation import Ints, check_choice, count_noun, short_repr
 
 MOST_CELLS = 100_000_000  # of the array [n_episodes, n_steps, n_columns]
 
@@ -218,9 +217,7 @@ class _Checks(RowChecks):
         found.rows, found.skipped = source, self.listed()
         return found
 
-    def _seasons(
-        self, seasons: Any, step: NDArray[np.int64], rows: NDArray[np.int64], n_steps: int
-    ) -> list[Any]:
+    def _seasons(self, seasons: Any, step: Ints, rows: Ints, n_steps: int) -> list[Any]:
         """Return the season of each step. Raise an error if a step has several."""
         by = self.names["by"]
         if self.is_series:

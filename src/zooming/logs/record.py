@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from zooming.agents.base.policies import Exploration, as_function
 from zooming.agents.base.problem import check_env, horizon_of, reset, stated_names, take_step
-from zooming.agents.base.rules import Exploration, as_function
 from zooming.agents.base.seeds import derive_seed
 from zooming.agents.training.replay import Transitions, kept_transitions
 from zooming.errors import ConfigurationError

@@ -23,7 +23,7 @@ from zooming.kernels.balls import MAX_DEPTH, PAIRS, point_of
 from zooming.metrics import sides
 from zooming.metrics.sides import KINDS, MOST_POINTS, NORMS, Discrete, Matrix, Metric, Norm
 from zooming.spaces.axes import Axes
-from zooming.validation import Floats, check_float, check_int
+from zooming.validation import Floats, Ints, check_float, check_int
 
 MOST_PAIRS = 2**28  # entries of `owner`, which then takes a gigabyte
 # The least diameter for which every radius is a normal float.
@@ -195,10 +195,10 @@ class Balls:
     action: Floats
     radius: Floats
     q_value: Floats
-    n_visits: NDArray[np.int64]
-    depth: NDArray[np.int64]
-    n_points: NDArray[np.int64]
-    owner: NDArray[np.int64]
+    n_visits: Ints
+    depth: Ints
+    n_points: Ints
+    owner: Ints
     states: Floats
     actions: Floats
     names: tuple[str, ...]

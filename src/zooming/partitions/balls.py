@@ -32,7 +32,7 @@ from zooming.metrics.space import Greedy, Oracle, Packing, Space, packing
 from zooming.partitions.table import Answer, Table, root_values
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Feasible
-from zooming.validation import Floats
+from zooming.validation import Floats, Ints
 
 _ROOM = 1024  # spare rows for lazy children, so that the kernel rarely returns for a larger table
 
@@ -44,7 +44,7 @@ class BallTable(Table):
     ball, unless they are lazy.
     """
 
-    seen: NDArray[np.int64]
+    seen: Ints
     episode_kernels = balls.KERNELS
 
     def __init__(
@@ -217,7 +217,7 @@ class BallTable(Table):
         seen = np.zeros(n_rows + 1, np.int64)  # scratch memory of `balls.select`
         return {"rows": rows, "stats": stats, "seen": seen}
 
-    def _packed(self, rows: NDArray[Any], stats: Floats, seen: NDArray[np.int64]) -> Any:
+    def _packed(self, rows: NDArray[Any], stats: Floats, seen: Ints) -> Any:
         space = self.space
         record = Balls(
             rows, self.core, stats, self.owner, space.distances, space.action_distances,

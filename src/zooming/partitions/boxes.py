@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from zooming.partitions.faults import fault, has_same_cuts, has_stats, lengths, 
 from zooming.partitions.table import Answer, Table, n_roots, root_values
 from zooming.partitions.view import Partition, about_axes, corners
 from zooming.spaces.axes import Axes
-from zooming.spaces.masks import Feasible
-from zooming.validation import Floats
+from zooming.spaces.masks import Allowed, Feasible
+from zooming.validation import Floats, Ints
 
 
 def cut_into_cells(table: Any, borders: list[Floats]) -> None:
@@ -65,7 +64,7 @@ def cut_into_cells(table: Any, borders: list[Floats]) -> None:
         first, last = np.concatenate([first, right_first]), np.concatenate([left_last, last])
 
 
-def _radii(core: NDArray[Any], depth: NDArray[np.int64], side_lengths: Floats) -> Floats:
+def _radii(core: NDArray[Any], depth: Ints, side_lengths: Floats) -> Floats:
     """Return the radius of each ball, as `Partition` defines it."""
     if core["cubes"][0]:
         return np.asarray(0.5**depth)
@@ -184,12 +183,12 @@ class BoxTable(Table):
 
     def select_many(
         self,
-        steps: NDArray[np.int64],
+        steps: Ints,
         states: Floats,
         actions: Floats,
         *,
         rule: int,
-        allowed: Sequence[Feasible | None],
+        allowed: Allowed,
         core: NDArray[Any],
         ties: int = EITHER,
     ) -> tuple[int, int]:
@@ -267,7 +266,7 @@ class BoxTable(Table):
 
     # --- what was learned -------------------------------------------------------------------------
 
-    def boxes(self, step: int) -> tuple[NDArray[np.int64], Floats, Floats]:
+    def boxes(self, step: int) -> tuple[Ints, Floats, Floats]:
         """Return (row, low corner, high corner) of a step's active balls, in the unit cube."""
         n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
         found = [

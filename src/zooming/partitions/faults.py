@@ -22,7 +22,7 @@ from zooming import kernels
 from zooming.kernels.boxes.data_cuts import PER_AXIS
 from zooming.kernels.boxes.layout import INDEX
 from zooming.kernels.boxes.trees import FINEST, FIRST_INDEX, N_TREE_STATS, NOISE, WEIGHT
-from zooming.validation import LARGEST_REWARD, Floats
+from zooming.validation import LARGEST_REWARD, Floats, Ints
 
 
 def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -> str | None:
@@ -133,11 +133,7 @@ def _fault_of_boxes(
 
 
 def _fault_of_values(
-    core: NDArray[Any],
-    rows: NDArray[Any],
-    stats: Floats,
-    used: NDArray[np.bool_],
-    inner: NDArray[np.int64],
+    core: NDArray[Any], rows: NDArray[Any], stats: Floats, used: NDArray[np.bool_], inner: Ints
 ) -> str | None:
     """Return a sentence on the first fault of values and statistics, or None."""
     largest = LARGEST_REWARD**2.5  # so that what is learned next is finite
@@ -218,9 +214,7 @@ def lengths(axes: Floats, low: Floats, high: Floats) -> Floats:
     return np.asarray(weight * np.where(n_values == 0, high - low, np.maximum(atoms, 0.0)))
 
 
-def levels(
-    rows: NDArray[Any], roots: NDArray[np.int64], n_axes: int
-) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
+def levels(rows: NDArray[Any], roots: Ints, n_axes: int) -> Iterator[tuple[Ints, Floats, Floats]]:
     """Yield (rows, low corners, high corners) of each level below `roots`, in the unit cube."""
     row, low, high = roots, np.zeros((len(roots), n_axes)), np.ones((len(roots), n_axes))
     while len(row):

@@ -16,7 +16,7 @@ with the last three codes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Self
 
@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from zooming.kernels import EITHER, FINE, FULL, PAYLOAD, ceiling
 from zooming.spaces.axes import Axes
-from zooming.spaces.masks import Feasible
-from zooming.validation import Floats
+from zooming.spaces.masks import Allowed, Feasible
+from zooming.validation import Floats, Ints
 
 Answer = tuple[int, int]
 _MADE_ANEW = {  # attributes that a copy makes for itself
@@ -48,7 +48,7 @@ class Table(ABC):
     stats: Floats  # numbers that some bonuses keep per ball; empty for others
     handle: Any  # all arrays for the kernels, see `kernels.loop.crossing`
     episode_kernels: Any  # the `kernels.loop.episodes.Kernels` of this kind of table
-    _place: NDArray[np.int64]  # see `kernels.boxes.layout.KEPT_STEP`
+    _place: Ints  # see `kernels.boxes.layout.KEPT_STEP`
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -79,12 +79,12 @@ class Table(ABC):
 
     def select_many(
         self,
-        steps: NDArray[np.int64],
+        steps: Ints,
         states: Floats,
         actions: Floats,
         *,
         rule: int,
-        allowed: Sequence[Feasible | None],
+        allowed: Allowed,
         core: NDArray[Any],
         ties: int = EITHER,
     ) -> tuple[int, int]:

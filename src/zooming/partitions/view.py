@@ -16,7 +16,7 @@ from zooming.kernels.plans.layout import Grid
 from zooming.methods import UpperMethod
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import INTERVAL
-from zooming.validation import Floats
+from zooming.validation import Floats, Ints
 
 
 def corners(axes: Axes, unit: Floats) -> Floats:
@@ -130,8 +130,8 @@ class Partition:
     low: Floats
     high: Floats
     q_value: Floats
-    n_visits: NDArray[np.int64]
-    depth: NDArray[np.int64]
+    n_visits: Ints
+    depth: Ints
     radius: Floats
     names: tuple[str, ...]
     step: int
@@ -326,9 +326,7 @@ def view_of(axes: Any) -> View:
     return View(tuple(axes.names), axes.low, axes.high, is_whole, matters, tuple(axes.paths))
 
 
-def most_visited(
-    centers: Floats, n_visits: NDArray[np.int64], depth: NDArray[np.int64]
-) -> Floats | None:
+def most_visited(centers: Floats, n_visits: Ints, depth: Ints) -> Floats | None:
     """Return the center of the most visited ball, the deepest of several, or None."""
     if not n_visits.any():
         return None

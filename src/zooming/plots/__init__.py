@@ -10,9 +10,9 @@ do not change.
 """
 
 from zooming.plots.curves import Runs, learning_curves, partition_sizes, regret
-from zooming.plots.look import COLORS, drawing
 from zooming.plots.partitions import partition
 from zooming.plots.policies import policy
+from zooming.plots.style import COLORS, drawing
 
 __all__ = [
     "partition",

@@ -21,8 +21,8 @@ from zooming.analysis.regret import (
     zero_below_error,
 )
 from zooming.errors import ConfigurationError
-from zooming.plots.look import BAND, GRAY, drawing, line, set_integer_ticks
-from zooming.validation import Floats
+from zooming.plots.style import BAND, GRAY, drawing, line, set_integer_ticks
+from zooming.validation import Floats, Ints
 
 N_BINS = 40  # of episodes, over which returns are averaged
 SCALES = ("log", "linear")
@@ -54,10 +54,10 @@ class Runs:
     ([6.0, 6.0], [3.0, 3.0])
     """
 
-    episode: NDArray[np.int64]
+    episode: Ints
     total_return: Floats
-    n_balls: NDArray[np.int64]
-    nbytes: NDArray[np.int64]  # at the end, one per seed
+    n_balls: Ints
+    nbytes: Ints  # at the end, one per seed
     optimum: float | None = None
     error: float = 0.0
 
@@ -172,7 +172,7 @@ def as_runs(group: Group) -> Runs:
     return Runs.of_returns(group)  # type: ignore[arg-type]
 
 
-def bin_returns(runs: Runs, n_bins: int) -> tuple[Floats, Floats, NDArray[np.int64]]:
+def bin_returns(runs: Runs, n_bins: int) -> tuple[Floats, Floats, Ints]:
     """Return for each bin its middle episode, the mean return of each run, and its size."""
     edges = bin_edges(runs.episode, n_bins)
     start = np.concatenate([[0], runs.episode])
@@ -182,7 +182,7 @@ def bin_returns(runs: Runs, n_bins: int) -> tuple[Floats, Floats, NDArray[np.int
     return middle, np.diff(total[:, edges], axis=1) / widths, widths
 
 
-def bin_edges(episode: NDArray[np.int64], n_bins: int) -> NDArray[np.int64]:
+def bin_edges(episode: Ints, n_bins: int) -> Ints:
     """Return the columns at which bins begin and end. A bin has at least K / n_bins episodes."""
     width, last = max(1, math.ceil(episode[-1] / n_bins)), 0
     edges = [0]

@@ -11,7 +11,7 @@ import numpy as np
 from zooming.analysis.optimal import Optimal
 from zooming.errors import ConfigurationError
 from zooming.partitions.view import Partition, View
-from zooming.plots.look import TICKS, drawing
+from zooming.plots.style import TICKS, drawing
 from zooming.validation import Floats, count_noun
 
 MOST_TICKS = 12  # integers of an axis that are all labeled

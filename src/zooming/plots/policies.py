@@ -12,8 +12,8 @@ from zooming.agents.base.agent import Agent
 from zooming.analysis.optimal import Optimal
 from zooming.errors import ConfigurationError
 from zooming.partitions.view import Cut, View, most_visited, view_of
-from zooming.plots.look import GRAY, LINES, drawing, panels
 from zooming.plots.partitions import add_colorbar, axis_label, set_ticks, wrap
+from zooming.plots.style import GRAY, LINES, drawing, panels
 from zooming.validation import Floats, short_repr
 
 Limits = Mapping[str, tuple[float, float]]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.envs.compiled import CompiledEnv
-from zooming.plots.look import drawing
+from zooming.plots.style import drawing
 from zooming.validation import Floats
 
 WIDTH, HEIGHT, DPI = 6.4, 4.0, 100  # 640 x 400 pixels; video formats require even numbers

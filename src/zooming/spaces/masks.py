@@ -9,7 +9,7 @@ ordered values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,9 @@ class Feasible:
             )
             found[i] = values[np.abs(values - found[i]).argmin()]
         return found
+
+
+Allowed = Sequence[Feasible | None]  # the feasible actions of each state; None: all
 
 
 def has_mask(info: Any) -> bool:

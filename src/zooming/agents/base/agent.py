@@ -8,7 +8,7 @@ import os
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, Unpack
 
 import numpy as np
@@ -31,8 +31,8 @@ from zooming.errors import ConfigurationError
 from zooming.methods import UpperMethod
 from zooming.partitions.view import Partition
 from zooming.spaces.flatten import as_numbers
-from zooming.spaces.masks import Feasible, feasible, has_mask, split_info
-from zooming.validation import Floats, as_float, check_int, known_options, step_first
+from zooming.spaces.masks import Allowed, Feasible, feasible, has_mask, split_info
+from zooming.validation import Floats, Ints, as_float, check_int, known_options, step_first
 
 # Methods that read what was learned. They wait while another thread changes it.
 READING = ("predict", "value", "q_value", "visits", "partition", "status")
@@ -475,9 +475,7 @@ class Agent(ABC):
             value of the next observation.
         """
 
-    def learn_transitions(
-        self, recorded: Transitions, done: NDArray[np.int64] | None = None
-    ) -> None:
+    def learn_transitions(self, recorded: Transitions, done: Ints | None = None) -> None:
         """Learn from recorded transitions, as if `update` were called for each in order.
 
         done[0] counts the learned ones: after an error or an interrupt, learning resumes there.
@@ -537,12 +535,7 @@ class Agent(ABC):
         """Forget an episode that has begun, and that will have no return."""
         return
 
-    def explore_many(
-        self,
-        steps: NDArray[np.int64],
-        states: Floats,
-        allowed: Sequence[Feasible | None],
-    ) -> Floats:
+    def explore_many(self, steps: Ints, states: Floats, allowed: Allowed) -> Floats:
         """Return one flat action to learn from per (step, state). Nothing changes."""
         return self.greedy_actions(steps, states, False, allowed)
 
@@ -648,7 +641,7 @@ class Agent(ABC):
         deterministic: bool = True,
         *,
         info: Any = None,
-    ) -> tuple[Any, NDArray[np.int64]]:
+    ) -> tuple[Any, Ints]:
         """Play one step: return the greedy action, and the step to give as `state` next time.
 
         The policy depends on the step, which is `state`. Without `state` it is 0, so a loop that
@@ -682,7 +675,7 @@ class Agent(ABC):
             The action, or a batch of actions, and the next step of each environment.
         """
         if self.is_guided:
-            found: tuple[Any, NDArray[np.int64]] = self.guide.predict(
+            found: tuple[Any, Ints] = self.guide.predict(
                 observation, state, episode_start, deterministic, info=info
             )
             return found
@@ -764,11 +757,7 @@ class Agent(ABC):
         )[0]
 
     def greedy_actions(
-        self,
-        steps: NDArray[np.int64],
-        states: Floats,
-        deterministic: bool,
-        allowed: Sequence[Feasible | None],
+        self, steps: Ints, states: Floats, deterministic: bool, allowed: Allowed
     ) -> Floats:
         """Return one flat action per (step, state), each among the `allowed` ones; None: any."""
         actions = np.empty((len(steps), self.axes.n_action))
@@ -977,11 +966,7 @@ class Delegate(Agent):
         return self.recommended.interpolates
 
     def greedy_actions(
-        self,
-        steps: NDArray[np.int64],
-        states: Floats,
-        deterministic: bool,
-        allowed: Sequence[Feasible | None],
+        self, steps: Ints, states: Floats, deterministic: bool, allowed: Allowed
     ) -> Floats:
         return self.recommended.greedy_actions(steps, states, deterministic, allowed)
 

@@ -12,7 +12,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers import NormalizeReward
-from numpy.typing import NDArray
 
 from zooming.agents.files.env import StoredEnv
 from zooming.envs.compiled import CompiledEnv
@@ -24,6 +23,7 @@ from zooming.spaces.flatten import INTERVAL
 from zooming.validation import (
     ANY_REWARD,
     Floats,
+    Ints,
     as_float,
     check_choice,
     check_int,
@@ -98,7 +98,7 @@ class LearningProblem:
 
     def check_steps(
         self, observation: Any, state: Any, episode_start: Any = None
-    ) -> tuple[NDArray[np.int64], Floats, bool]:
+    ) -> tuple[Ints, Floats, bool]:
         """Return (steps, flat states, whether they are a batch) from the arguments of `predict`.
 
         Raise TransitionError or ConfigurationError if an argument does not fit the problem, or if
@@ -232,7 +232,7 @@ class LearningProblem:
         )
 
 
-def _as_steps(state: Any, n_states: int) -> NDArray[np.int64]:
+def _as_steps(state: Any, n_states: int) -> Ints:
     """Return one step for each of `n_states` observations; None means step 0."""
     try:
         steps = np.zeros(n_states, np.int64) if state is None else np.array(state).reshape(-1)

@@ -140,23 +140,14 @@ def _load(path: str | os.PathLike[str], env: Any, mine: type[Agent] | None = Non
     content = Path(path).read_bytes()
     if is_block(content):
         return load_block(path, content, env)  # type: ignore[no-any-return]
-    return _from_parts(path, env, *files.unpack_container(content, path), mine)
+    return from_bytes(content, path, env, mine)
 
 
 def from_bytes(
-    content: bytes, name: str, env: Any = None, mine: type[Agent] | None = None
+    content: bytes, path: Any, env: Any = None, mine: type[Agent] | None = None
 ) -> Agent:
-    """Return the agent of a file's content. `name` is for error messages."""
-    return _from_parts(name, env, *files.unpack_container(content, name), mine)
-
-
-def _from_parts(
-    path: Any,
-    env: Any,
-    header: dict[str, Any],
-    arrays: dict[str, NDArray[Any]],
-    mine: type[Agent] | None,
-) -> Agent:
+    """Return the agent of a file's content. `path` is for error messages."""
+    header, arrays = files.unpack_container(content, path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the same warnings came when the agent was made

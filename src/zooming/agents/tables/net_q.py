@@ -162,14 +162,7 @@ class NetQ(QLearner):
     def as_published(cls, env: Any, bonus: float | Bonus, **options: Any) -> NetQ:
         """Return the agent in the paper's form: points 0, eps, 2 eps, ..., values capped by H.
 
-        Parameters
-        ----------
-        env : gymnasium.Env
-            The environment to learn on.
-        bonus : float or Bonus
-            Exploration bonus: a number c means c / sqrt(t). The paper tunes c.
-        **options
-            Other options of `NetQ`.
+        A number c as the `bonus` means c / sqrt(t). The paper tunes c. Other options are of `NetQ`.
         """
         return cls(env, bonus=bonus, cap="horizon", points="multiples", **options)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -48,8 +48,8 @@ from zooming.methods import UpperMethod
 from zooming.partitions.table import Answer
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
-from zooming.spaces.masks import Feasible, has_mask
-from zooming.validation import Floats, as_float, check_choice, check_int
+from zooming.spaces.masks import Allowed, Feasible, has_mask
+from zooming.validation import Floats, Ints, as_float, check_choice, check_int
 
 _FLOAT = dtype(float64)
 RECENT = 0.05  # weight of an update in the mean of recent ones
@@ -346,9 +346,7 @@ class QLearner(Agent):
         away = (self.q_value(step, observation, action) - before) / rate
         self._falls[step] += RECENT * (away - self._falls[step])
 
-    def explore_many(
-        self, steps: NDArray[np.int64], states: Floats, allowed: Sequence[Feasible | None]
-    ) -> Floats:
+    def explore_many(self, steps: Ints, states: Floats, allowed: Allowed) -> Floats:
         table, core = self.table, self.table.core.copy()
         rule, actions = int(core["action_rule"][0]), empty((len(steps), self.axes.n_action))
         k, i = table.select_many(
@@ -385,9 +383,7 @@ class QLearner(Agent):
         )  # fmt: skip
         return code
 
-    def learn_transitions(
-        self, recorded: Transitions, done: NDArray[np.int64] | None = None
-    ) -> None:
+    def learn_transitions(self, recorded: Transitions, done: Ints | None = None) -> None:
         is_own = getattr(self.update, "__func__", None) is QLearner.update
         if is_own and self._first_table is None:
             replay(self, recorded, done)
@@ -412,11 +408,7 @@ class QLearner(Agent):
     # --- the learned policy -----------------------------------------------------------------------
 
     def greedy_actions(
-        self,
-        steps: NDArray[np.int64],
-        states: Floats,
-        deterministic: bool,
-        allowed: Sequence[Feasible | None],
+        self, steps: Ints, states: Floats, deterministic: bool, allowed: Allowed
     ) -> Floats:
         """Return one allowed flat action per (step, state): the center of the best ball.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zooming.agents.base.status import plain
 from zooming.errors import ConfigurationError
 from zooming.methods import UpperMethod
-from zooming.validation import import_frames
+from zooming.validation import Ints, import_frames
 
 BYTES_PER_EPISODE = 24  # of a log
 MOST_EPISODES = 10**8  # of one call of learn(): 2.4 GB
@@ -46,7 +46,7 @@ class RunArrays:
         self.done[0] = k + 1
 
 
-def _no_integers() -> NDArray[np.int64]:
+def _no_integers() -> Ints:
     return np.empty(0, np.int64)
 
 
@@ -85,13 +85,13 @@ class History:
     """
 
     returns: NDArray[np.float64]
-    n_balls: NDArray[np.int64]
+    n_balls: Ints
     agent: Any = field(default=None, repr=False, compare=False)
-    checkpoints: NDArray[np.int64] = field(default_factory=_no_integers)
+    checkpoints: Ints = field(default_factory=_no_integers)
     policy_values: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    n_steps: NDArray[np.int64] = field(default_factory=_no_integers)
+    n_steps: Ints = field(default_factory=_no_integers)
     n_clipped: int = 0
-    rule_episodes: NDArray[np.int64] = field(default_factory=_no_integers)
+    rule_episodes: Ints = field(default_factory=_no_integers)
     let_go: int | None = None
 
     def __len__(self) -> int:

@@ -16,7 +16,7 @@ from zooming.kernels.loop import crossing as recording
 from zooming.kernels.loop.crossing import Crossing
 from zooming.kernels.plans import play as plan_replay
 from zooming.kernels.plans.layout import ENDED, MEAN_REWARD, WEIGHT
-from zooming.validation import Floats
+from zooming.validation import Floats, Ints
 
 if TYPE_CHECKING:
     from zooming.agents.base.agent import Agent
@@ -32,7 +32,7 @@ class Transitions(NamedTuple):
     same spaces can learn from them.
     """
 
-    steps: NDArray[np.int64]  # [n]
+    steps: Ints  # [n]
     states: Floats  # [n, n_state]
     actions: Floats  # [n, n_action]
     rewards: Floats  # [n], before clipping
@@ -45,7 +45,7 @@ class Transitions(NamedTuple):
         return Transitions(*columns)
 
 
-Done = NDArray[np.int64] | None  # [1], the number of transitions learned; see `Agent`
+Done = Ints | None  # [1], the number of transitions learned; see `Agent`
 
 
 def update_each(agent: Agent, recorded: Transitions, done: Done = None) -> None:
@@ -65,7 +65,7 @@ def replay(agent: QLearner, recorded: Transitions, done: Done = None) -> None:
     """Learn from all transitions in compiled code, as `update_each` does, to the last bit."""
     table, flat = agent.table, flat_transitions(agent, recorded)
 
-    def learn(done: NDArray[np.int64]) -> tuple[int, int]:
+    def learn(done: Ints) -> tuple[int, int]:
         alive = dict(vars(table))  # noqa: F841  # the kernel has addresses, and runs unlocked
         code = table.replay(table.handle, *flat, *agent.reward_range, agent.run.clipping, done)
         if code == kernels.FULL:
@@ -81,7 +81,7 @@ def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> 
     """Add all transitions to a planner's samples, as `update_each` does, to the last bit."""
     table, flat = agent.table, flat_transitions(agent, recorded)
 
-    def learn(done: NDArray[np.int64]) -> tuple[int, int]:
+    def learn(done: Ints) -> tuple[int, int]:
         table.reserve(len(flat.steps) - int(done[0]))
         code, i = plan_replay.record_many(table.handle, *flat, agent.run.clipping, done)
         if code == kernels.DUE:
@@ -92,10 +92,7 @@ def record_samples(agent: Planner, recorded: Transitions, done: Done = None) -> 
 
 
 def _learn_all(
-    agent: Agent,
-    flat: Transitions,
-    done: Done,
-    learn: Callable[[NDArray[np.int64]], tuple[int, int]],
+    agent: Agent, flat: Transitions, done: Done, learn: Callable[[Ints], tuple[int, int]]
 ) -> None:
     """Call `learn(done)` until all transitions are learned. It returns a code and a coordinate."""
     done = np.zeros(1, np.int64) if done is None else done

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from zooming.envs.compiled import CompiledEnv, Outcomes
 from zooming.envs.functions import (
@@ -37,7 +37,15 @@ from zooming.envs.functions import (
 )
 from zooming.errors import ConfigurationError
 from zooming.kernels import GIVEN, WEIGH
-from zooming.validation import Floats, as_float, as_floats, check_int, refuse_unknown, short_repr
+from zooming.validation import (
+    Floats,
+    Ints,
+    as_float,
+    as_floats,
+    check_int,
+    refuse_unknown,
+    short_repr,
+)
 
 Decide = Callable[[int, Floats, Floats], Floats]
 RuleParts = tuple[str, Decide, Mapping[str, tuple[float, float, float]]]
@@ -103,7 +111,7 @@ class Rule:
         episode_start: Any = None,
         deterministic: bool = True,
         info: Any = None,
-    ) -> tuple[Any, NDArray[np.int64]]:
+    ) -> tuple[Any, Ints]:
         """Return (action, next steps), like `Agent.predict`. Only observation and steps count."""
         given = np.asarray(observation, np.float64)
         is_single = given.ndim == (0 if self.env.has_whole_states else 1)

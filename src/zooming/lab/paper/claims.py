@@ -174,11 +174,11 @@ def _interval_text(interval: Interval) -> str:
     return f"{interval.mean:.3f} ({interval.low:.3f} to {interval.high:.3f})"
 
 
-def _difference_text(interval: Interval, digits: int = 3) -> str:
+def _difference_text(interval: Interval) -> str:
     """Return a phrase such as `0.123 (0.100 to 0.146) more`."""
     factor, word = (1.0, "more") if interval.mean >= 0 else (-1.0, "less")
     low, high = sorted((factor * interval.low, factor * interval.high))
-    return f"{abs(interval.mean):.{digits}f} ({low:.{digits}f} to {high:.{digits}f}) {word}"
+    return f"{abs(interval.mean):.3f} ({low:.3f} to {high:.3f}) {word}"
 
 
 # --- claims on several figures --------------------------------------------------------------------

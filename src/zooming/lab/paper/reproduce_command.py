@@ -34,7 +34,7 @@ from zooming.lab.study import engines
 from zooming.lab.study.engines import Stopped, raise_on_sigterm
 from zooming.lab.study.run_command import make_table, say_how_to_continue, wide_console
 from zooming.lab.study.store import LOCK, lock
-from zooming.plots.look import GRAY, MARKERS, drawing, line
+from zooming.plots.style import GRAY, MARKERS, drawing, line
 from zooming.validation import count_noun
 
 FULL_SEEDS, QUICK_SEEDS = 200, 20

@@ -23,7 +23,7 @@ from zooming.partitions.faults import levels
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL
 from zooming.spaces.masks import has_mask
-from zooming.validation import check_choice, check_float
+from zooming.validation import Ints, check_choice, check_float
 
 Floats = NDArray[np.float64]
 _STORED = ("plan", "model", "counts", "values")
@@ -35,7 +35,7 @@ class Estimates(NamedTuple):
     Next states are counted in the cells of the finest grid. Corners of cells are in the unit cube.
     """
 
-    n_visits: NDArray[np.int64]  # [n_balls]
+    n_visits: Ints  # [n_balls]
     reward: Floats  # [n_balls]: mean reward; NaN without visits
     next_state: Floats  # [n_balls, n_cells]: share of visits that led to the cell
     low: Floats  # [n_cells, n_state]
@@ -94,7 +94,7 @@ class ModelTable(BoxTable):
 
     # --- grids of next states ---------------------------------------------------------------------
 
-    def _bins(self, level: int) -> NDArray[np.int64]:
+    def _bins(self, level: int) -> Ints:
         """Return the number of cells along each state axis in the grid of a level."""
         n = self.axes.n_state
         if self.borders.shape[1]:
@@ -151,7 +151,7 @@ class ModelTable(BoxTable):
         with np.errstate(invalid="ignore"):
             return Estimates(n, reward / n, found / n[:, None], *self._cells(place, level))
 
-    def _cells(self, place: NDArray[np.int64], level: int) -> tuple[Floats, Floats]:
+    def _cells(self, place: Ints, level: int) -> tuple[Floats, Floats]:
         """Return the low and high corners of cells `place` in the grid of a level."""
         if not self.borders.shape[1]:
             return place / self.bins[level], (place + 1) / self.bins[level]

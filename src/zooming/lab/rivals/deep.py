@@ -20,9 +20,10 @@ from zooming.envs.compiled import find_compiled
 from zooming.errors import ConfigurationError, OptionError
 from zooming.kernels import LOW, WIDTH
 from zooming.lab.rivals.grid_q import ActionGrid
-from zooming.lab.rivals.rival import Allowed, Rival, Steps, Transition, import_library
+from zooming.lab.rivals.rival import Rival, Transition, import_library
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
-from zooming.validation import Floats, check_int, option_names, suggest
+from zooming.spaces.masks import Allowed
+from zooming.validation import Floats, Ints, check_int, option_names, suggest
 
 _SET_HERE = ("policy", "env", "seed")  # options of the library that the adapter sets
 _FOREVER = 2**60  # steps: the agent, not the library, decides when to stop
@@ -199,9 +200,7 @@ class DeepAgent(Rival):
                 np.random.set_state(before[0])
                 torch.set_rng_state(before[1])
 
-    def _policy(
-        self, steps: Steps, states: Floats, deterministic: bool, allowed: Allowed
-    ) -> Floats:
+    def _policy(self, steps: Ints, states: Floats, deterministic: bool, allowed: Allowed) -> Floats:
         seen = self._encode(steps, states)
         found = self.model.policy.predict(seen, deterministic=deterministic)[0]
         return np.array([self._flat(one) for one in found])
@@ -216,7 +215,7 @@ class DeepAgent(Rival):
         arrays = [one for one in vars(buffer).values() if isinstance(one, np.ndarray)]
         return networks + sum(one[: buffer.size()].nbytes for one in arrays)
 
-    def _encode(self, steps: NDArray[np.int64], states: Floats) -> NDArray[np.float32]:
+    def _encode(self, steps: Ints, states: Floats) -> NDArray[np.float32]:
         """Return the observations of steps and flat states."""
         table = self.axes.table[: self.axes.n_state]
         width = np.where(table[:, WIDTH] > 0, table[:, WIDTH], 1.0)

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from zooming.agents.base import seeds
 from zooming.errors import ConfigurationError
 from zooming.kernels import LOW, WIDTH
-from zooming.lab.rivals.rival import Allowed, Rival, Steps, Transition
+from zooming.lab.rivals.rival import Rival, Transition
 from zooming.spaces.axes import Axes, Axis
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL
-from zooming.validation import Floats, check_float, check_int
+from zooming.spaces.masks import Allowed
+from zooming.validation import Floats, Ints, check_float, check_int
 
 MOST_ACTIONS = 100_000
 MOST_BINS = 100_000
@@ -97,9 +98,7 @@ class GridQ(Rival):
         place = seen.step, self.states.cells(seen.state), self.actions.nearest(seen.action)
         self.table[place] += self.learning_rate * (target - self.table[place])
 
-    def _policy(
-        self, steps: Steps, states: Floats, deterministic: bool, allowed: Allowed
-    ) -> Floats:
+    def _policy(self, steps: Ints, states: Floats, deterministic: bool, allowed: Allowed) -> Floats:
         best = self.table[steps, self.states.cells(states)].argmax(axis=1)
         found: Floats = self.actions.actions[best]
         return found
@@ -142,10 +141,10 @@ class StateGrid:
         self._strides = np.cumprod(np.concatenate([[1], self._n[:0:-1]]))[::-1]
         self.n_cells = math.prod(self._n.tolist())
 
-    def cells(self, states: Floats) -> NDArray[np.int64]:
+    def cells(self, states: Floats) -> Ints:
         """Return the index of the cell of each flat state. `states` is [..., n_state]."""
         parts = ((states - self._low) * self._scale).astype(np.int64)
-        found: NDArray[np.int64] = np.minimum(parts, self._n - 1) @ self._strides
+        found: Ints = np.minimum(parts, self._n - 1) @ self._strides
         return found
 
 

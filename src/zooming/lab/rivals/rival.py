@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.agents.base.agent import Agent
 from zooming.errors import ConfigurationError
 from zooming.kernels import LOW
-from zooming.spaces.masks import Feasible
-from zooming.validation import Floats
+from zooming.spaces.masks import Allowed
+from zooming.validation import Floats, Ints
 
 # Name of the package that is installed, and the extra of zooming that brings it.
 _PACKAGES = {
@@ -60,10 +59,6 @@ def versions_of(kinds: Iterable[str]) -> dict[str, str]:
     return found
 
 
-Steps = NDArray[np.int64]
-Allowed = Sequence[Feasible | None]  # the feasible actions of each state, None: all
-
-
 class Transition(NamedTuple):
     """A validated transition in flat form."""
 
@@ -104,14 +99,12 @@ class Rival(Agent):
         """Learn from one transition."""
         raise NotImplementedError
 
-    def _policy(
-        self, steps: Steps, states: Floats, deterministic: bool, allowed: Allowed
-    ) -> Floats:
+    def _policy(self, steps: Ints, states: Floats, deterministic: bool, allowed: Allowed) -> Floats:
         """Return one flat action for each step and flat state. It need not be feasible."""
         raise NotImplementedError
 
     def greedy_actions(
-        self, steps: Steps, states: Floats, deterministic: bool, allowed: Allowed
+        self, steps: Ints, states: Floats, deterministic: bool, allowed: Allowed
     ) -> Floats:
         low, high = self.axes.table[: self.axes.n_state, LOW], self.axes.ends[: self.axes.n_state]
         states = np.array(states)

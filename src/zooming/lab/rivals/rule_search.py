@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zooming.agents.base import seeds
 from zooming.errors import ConfigurationError
-from zooming.lab.rivals.rival import Allowed, Rival, Steps, Transition, import_library
-from zooming.validation import Floats, check_float, check_int
+from zooming.lab.rivals.rival import Rival, Transition, import_library
+from zooming.spaces.masks import Allowed
+from zooming.validation import Floats, Ints, check_float, check_int
 
 
 class RuleSearch(Rival):
@@ -99,9 +99,7 @@ class RuleSearch(Rival):
             self._returns.append(0.0)
         self._returns[-1] += seen.reward
 
-    def _policy(
-        self, steps: Steps, states: Floats, deterministic: bool, allowed: Allowed
-    ) -> Floats:
+    def _policy(self, steps: Ints, states: Floats, deterministic: bool, allowed: Allowed) -> Floats:
         return self._play(self.rule, steps, states)
 
     @property
@@ -132,7 +130,7 @@ class RuleSearch(Rival):
         low, high = self._shape.low, self._shape.high
         return self._shape.with_numbers(np.clip(low + place * (high - low), low, high))
 
-    def _play(self, rule: Any, steps: NDArray[np.int64], states: Floats) -> Floats:
+    def _play(self, rule: Any, steps: Ints, states: Floats) -> Floats:
         """Return the flat actions of a rule."""
         seen = self.axes.states.shaped(self.axes.from_unit_cube(states, 0))
         actions = np.array(rule.predict(seen, state=steps)[0], np.float64)

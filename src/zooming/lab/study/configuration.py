@@ -31,7 +31,7 @@ from zooming.analysis.evaluate import evaluate
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.lab.study import modules
 from zooming.lab.study.problems import AGENTS, DEEP, OPTIMUM, AgentChoice, Problem, json_default
-from zooming.validation import check_int, option_names, refuse_unknown
+from zooming.validation import Ints, check_int, option_names, refuse_unknown
 
 # Limits of a chunk. Long runs get small chunks: interruptions lose little, and all cores work.
 MOST_SEEDS, MOST_EPISODES = 20, 40_000
@@ -184,7 +184,7 @@ class Configuration:
         ]
 
 
-def checkpoint_episodes(episodes: int) -> NDArray[np.int64]:
+def checkpoint_episodes(episodes: int) -> Ints:
     """Return about N_CHECKPOINTS episodes, denser at the beginning, with the last one."""
     even = np.linspace(1, episodes, N_CHECKPOINTS // 2)
     early = np.geomspace(1, episodes, N_CHECKPOINTS // 2)

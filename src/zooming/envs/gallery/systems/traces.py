@@ -1,10 +1,11 @@
-"""Traces of requests: a reader for CSV files, the generator of the shipped trace, and summaries.
+"""Traces of requests: a reader for CSV files, and summaries.
 
 A trace has one row per request: its time, the number of the object (or address) and its size. The
-generator alternates two phases of random length. In a busy phase, object k of N is requested with
-probability proportional to k^-0.9. In a scan, each request is for the object after the last one,
-and requests come three times as fast. The size of an object is log-normal with median 1 and stays
-the same. All problems of this room take their randomness from summaries of such a trace.
+generator of the shipped trace alternates two phases of random length. In a busy phase, object k of
+N is requested with probability proportional to k^-0.9. In a scan, each request is for the object
+after the last one, and requests come three times as fast. The size of an object is log-normal with
+median 1 and stays the same. All problems of this room take their randomness from summaries of such
+a trace.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from zooming.errors import ConfigurationError
 from zooming.validation import Floats, short_repr
 
 COLUMNS = ("time", "object", "size")
-SHIPPED = Path(__file__).with_name("requests.csv")  # make_trace(2048, seed=0), rounded
+SHIPPED = Path(__file__).with_name("requests.csv")  # as tests/test_traces.py makes it
 TRACE = "CSV file with the columns time, object and size; by default the trace that is shipped"
 LEAST = 64  # requests of a trace
 HALF_LIFE = 256.0  # requests after which the count of an object is worth half
@@ -110,26 +111,6 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
             f"{path}: {len(rows)} requests; a trace has at least {LEAST}, at different times"
         )
     return Trace(*np.array(rows).T.copy())
-
-
-def make_trace(n: int, seed: int, n_objects: int = 400) -> Trace:
-    """Return the trace of the generator that the head of this module states."""
-    rng = np.random.default_rng(seed)
-    weights = np.arange(1.0, n_objects + 1.0) ** -0.9
-    names = rng.permutation(n_objects)
-    sizes = np.exp(rng.normal(0.0, 0.8, n_objects))
-    objects: list[int] = []
-    gaps: list[float] = []
-    while len(objects) < n:
-        length, scans = int(rng.integers(40, 200)), bool(rng.random() < 0.3)
-        if scans:
-            first = int(rng.integers(n_objects))
-            objects += [(first + i) % n_objects for i in range(length)]
-        else:
-            objects += names[rng.choice(n_objects, length, p=weights / weights.sum())].tolist()
-        gaps += rng.exponential(1.0 / 3.0 if scans else 1.0, length).tolist()
-    chosen = np.array(objects[:n])
-    return Trace(np.cumsum(gaps[:n]), chosen.astype(np.float64), sizes[chosen])
 
 
 @functools.cache
