@@ -252,7 +252,7 @@ def test_bad_input_gets_a_sentence_and_changes_nothing(desk):
     assert (knowledge(desk.agent), desk._last_seq()) == (before, n)
 
 
-def test_another_agent_a_newer_database_and_no_database_are_refused(place):
+def test_another_agent_a_newer_database_and_no_database_are_refused(place, monkeypatch):
     desk_at(place).close()
     with pytest.raises(
         zooming.ConfigurationError, match="has another agent: AdaptiveQ, not Random"
@@ -260,16 +260,27 @@ def test_another_agent_a_newer_database_and_no_database_are_refused(place):
         desk_at(place, "Random")
     with pytest.raises(zooming.ConfigurationError, match=r"another agent: seed=0, not 5\. Make"):
         zooming.Desk(zooming.AdaptiveQ(oil(), seed=5), place)
-    desk = desk_at(place)
-    made = desk.ask([0.3], episode="a")
+    with monkeypatch.context() as patch:  # as snapshots were then
+        patch.setattr(zooming.AdaptiveQ, "saved_state", lambda self: ({}, self.table.state()))
+        desk = desk_at(place)
+        Shop(desk, seed=0).run(40)
+        made = desk.ask([0.3], episode="a")
+        desk.wait()
+        desk.snapshot()
     change = "UPDATE meta SET value = ? WHERE name = 'format'"
     with desk.storage.transaction():  # as written before there were pieces and plans
         desk.storage.run(change, ["1"])
+        desk.storage.run(
+            "UPDATE snapshots SET content = (SELECT content FROM pieces p WHERE p.seq = "
+            "snapshots.seq) WHERE seq > 0"
+        )
         for table in ("pieces", "plans"):
             desk.storage.run(f"DROP TABLE {table}")
     desk.storage.close()
-    with zooming.Desk.open(place, learner="elsewhere") as old:
+    with zooming.Desk.open(place, learner="here") as old:
         assert old.ask([0.3], episode="a") == made
+        old.tell(made.id, 0.5, [0.4])
+        assert old.verify().n_events == 1  # those since it was brought up to date
         (known,) = old.storage.read("SELECT value FROM meta WHERE name = 'format'")[0]
         assert int(known) > 1
         with old.storage.transaction():
@@ -332,6 +343,23 @@ def test_rewards_that_come_late_are_logged_and_those_that_are_missing_have_a_def
     assert desk.why(two.id)["state"] == "expired"  # nobody knows what came after it
     assert [told["kind"] for told in desk.why(two.id)["told"]] == ["missing"]
     assert len(desk.to_log()) == 1
+    desk.verify()
+    desk.close()
+
+
+@pytest.mark.parametrize("kind", ["late", "extra"])
+def test_an_episode_ends_by_a_reward_that_is_not_learned(place, kind):
+    options = {"several": "first"} if kind == "extra" else {"reward_wait": 60}
+    desk = desk_at(place, **options)
+    d = desk.ask([0.3], episode="a")
+    if kind == "extra":
+        desk.tell(d.id, 0.5, [0.4])
+    pass_time(desk, 61)
+    assert desk._leader.open.keys() == {0}
+    assert desk.tell(d.id, 0.9, terminated=True) == kind
+    assert desk.wait()
+    assert desk._leader.open.keys() == set()
+    assert desk.ask([0.3], episode="a").step == 0
     desk.verify()
     desk.close()
 
@@ -570,8 +598,12 @@ def test_an_apprentice_learns_beside_a_rule_and_says_when_it_is_better(tmp_path)
     assert not guide.is_open
     assert "let go" in desk.status()["apprentice"]
     assert desk.ask([0.3], episode="next").by == "rule"  # it decides until it is told not to
+    desk.pause_exploring()
+    assert desk.ask([0.3], episode="paused").by == "rule"
     desk.promote()
-    assert desk.ask([0.3], episode="other").by == "agent"
+    assert desk.ask([0.3], episode="other").by == "recommended"
+    desk.resume()
+    assert desk.ask([0.3], episode="last").by == "agent"
     desk.verify()
     desk.close()
     with zooming.Desk.open(str(tmp_path / "shop.db"), learner="here", apprentice=rule) as again:
@@ -585,7 +617,8 @@ def test_a_full_disk_loses_nothing(tmp_path):
     open_one = desk.ask([0.5], episode="open")
     most = desk.storage.run("PRAGMA page_count")[0][0]
     desk.storage.run(f"PRAGMA max_page_count={most}")
-    with pytest.raises(OSError, match="full; nothing was written, so the same call can be made"):
+    full = pytest.raises(OSError, match="full; nothing was written, so the same call can be made")
+    with full:
         [desk.ask([0.3], episode=f"long name {k}" * 20) for k in range(2000)]
     n = desk.storage.read("SELECT COUNT(*) FROM decisions")[0][0]
     desk.storage.run("PRAGMA max_page_count=1000000")
@@ -593,7 +626,12 @@ def test_a_full_disk_loses_nothing(tmp_path):
     assert desk.storage.read("SELECT COUNT(*) FROM decisions")[0][0] == n
     desk.tell(open_one.id, 0.5, [0.5])
     desk.verify()
-    desk.close()
+    desk.tell(desk.ask([0.5], episode="open").id, 0.5, [0.5])
+    desk.storage.run(f"PRAGMA max_page_count={most}")
+    with full:
+        desk.close()  # another process may learn then
+    with zooming.Desk.open(tmp_path / "shop.db", learner="here") as again:
+        again.verify()
 
 
 def test_threads_ask_and_tell_while_one_learns_behind(place):
