@@ -1,5 +1,7 @@
 """Many episodes at once: `agent.begin`, and what a sequence of updates decides."""
 
+import copy
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from helpers import AGENTS, KINDS, Drift, knowledge
 from zooming.agents.auto.portfolio import LEFT, PLAYER
 from zooming.agents.base import episodes
 from zooming.agents.base.episodes import Episode
+from zooming.kernels.plans.layout import PLAYED
 from zooming.lab.relatives.single_partition_q import SinglePartitionQ
 
 pytestmark = pytest.mark.kernels
@@ -346,6 +349,28 @@ def test_an_action_under_way_looks_worse_to_others_by_what_updates_lowered(name)
     assert values == sorted(values, reverse=True)
     assert agent.q_value(0, [0.5], alone) == agent.q_value(0, [0.5], [later]) == values[0]
     assert same == later
+
+
+@pytest.mark.skipif("Planner" not in AGENTS, reason="without compilation, a plan takes seconds")
+@pytest.mark.parametrize("name", ["Planner", "Auto"])
+def test_a_play_under_way_lowers_the_bonus_of_its_cell_as_if_it_were_counted(name):
+    agent = ALL[name](oil(), seed=0)
+    shuffled(agent, 20, 4)
+    opened = [agent.begin() for _ in range(12)]
+    before, alone = knowledge(agent), []
+    for one in opened:
+        alone.append(episodes.act_in(agent, one.play, 0, [0.5], None))
+        one.play.waiting.clear()
+    together = [one.act([0.5]) for one in opened]
+    assert knowledge(agent) == before
+    assert not np.array_equal(together, alone)
+    twin = copy.deepcopy(agent)  # without open episodes
+    plan = getattr(twin, "planner", twin).table.plan
+    for k, one in enumerate(opened):
+        play = episodes.Play(one.play.seed, one.play.drawn)
+        assert np.array_equal(episodes.act_in(twin, play, 0, [0.5], None), together[k])
+        cell = one.play.waiting[0][2]
+        plan.played[cell] += 1.0 / (PLAYED + plan.visits[0, cell])
 
 
 def test_the_steps_of_an_episode_are_learned_in_any_order():
