@@ -596,8 +596,12 @@ def test_an_apprentice_learns_beside_a_rule_and_says_when_it_is_better(tmp_path)
     assert set(by[:1000]) == {"rule"}
     assert "agent" in by
     assert not guide.is_open
-    assert "let go" in desk.status()["apprentice"]
     assert desk.ask([0.3], episode="next").by == "rule"  # it decides until it is told not to
+    found = desk.status()
+    assert (found["plays"], "the agent is better: promote()" in found["apprentice"]) == (
+        "the rule",
+        True,
+    )
     desk.pause_exploring()
     assert desk.ask([0.3], episode="paused").by == "rule"
     desk.promote()
