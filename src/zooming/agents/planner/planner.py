@@ -192,17 +192,12 @@ class Planner(Agent):
         handle = self.table.handle if play.kept is None else play.kept[1]
         boldness, rows = play.drawn["boldness"], allowed_rows(allowed)
         plan = self.table.plan if play.kept is None else play.kept[0].plan
-        others = [
-            (k, one)
-            for waiting in self.run.waiting(play)
-            for k, (_, of, one) in waiting.items()
-            if of is plan
-        ]
+        waiting = [one for other in self.run.waiting(play) for one in other.values()]
         played = plan.played.copy()
         try:
-            if others:  # as if they were counted
-                steps, cells = np.array(others).T
-                np.add.at(plan.played, cells, 1.0 / (PLAYED + plan.visits[steps, cells]))
+            for _, of, other, share in waiting:  # as if they were counted
+                if of is plan:
+                    plan.played[other] += share
             cell = int(kernels.choose_at(handle, core, step, state, boldness, rows, unit))
         finally:
             plan.played[:] = played
@@ -210,7 +205,8 @@ class Planner(Agent):
         first = cell - cell % n_actions
         play.explored = bool(plan.q[step, cell] < plan.q[step, first : first + n_actions].max())
         action = self._action(unit, allowed)
-        play.waiting[step] = np.concatenate([flat, action]), plan, cell
+        share = 1.0 / (PLAYED + float(plan.visits[step, cell]))
+        play.waiting[step] = np.concatenate([flat, action]), plan, cell, share
         return self.axes.shaped_action(action)
 
     def update_play(

@@ -326,7 +326,7 @@ class QLearner(Agent):
         )  # fmt: skip
         if code != FINE:
             raise self.problem.bad_point(step, i, state)
-        play.waiting[step] = np.concatenate([state, action]), None, -1
+        play.waiting[step] = np.concatenate([state, action]), None, -1, 0.0
         best = self.greedy_actions(np.array([step]), state.reshape(1, -1), True, [allowed])[0]
         play.explored = not np.array_equal(best, action)
         return self.axes.shaped_action(action)
