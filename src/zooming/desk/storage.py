@@ -178,7 +178,7 @@ class SQLite(Storage):
     """A database in one file, with a write-ahead log beside it."""
 
     errors = (sqlite3.Error,)
-    types: ClassVar = {"serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "blob": "BLOB"}
+    types: ClassVar = {"serial": "INTEGER PRIMARY KEY", "blob": "BLOB"}
 
     def __init__(self, path: str, durability: str) -> None:
         self._sync = "FULL" if durability == "power" else "NORMAL"
