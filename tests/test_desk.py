@@ -343,23 +343,9 @@ def test_rewards_that_come_late_are_logged_and_those_that_are_missing_have_a_def
     assert desk.why(two.id)["state"] == "expired"  # nobody knows what came after it
     assert [told["kind"] for told in desk.why(two.id)["told"]] == ["missing"]
     assert len(desk.to_log()) == 1
-    desk.verify()
-    desk.close()
-
-
-@pytest.mark.parametrize("kind", ["late", "extra"])
-def test_an_episode_ends_by_a_reward_that_is_not_learned(place, kind):
-    options = {"several": "first"} if kind == "extra" else {"reward_wait": 60}
-    desk = desk_at(place, **options)
-    d = desk.ask([0.3], episode="a")
-    if kind == "extra":
-        desk.tell(d.id, 0.5, [0.4])
-    pass_time(desk, 61)
-    assert desk._leader.open.keys() == {0}
-    assert desk.tell(d.id, 0.9, terminated=True) == kind
+    assert desk.tell(two.id, 0.9, terminated=True) == "late"
     assert desk.wait()
-    assert desk._leader.open.keys() == set()
-    assert desk.ask([0.3], episode="a").step == 0
+    assert not desk._leader.open
     desk.verify()
     desk.close()
 
@@ -378,7 +364,8 @@ def test_several_rewards_are_summed_or_the_first_counts(tmp_path):
     desk = desk_at(str(tmp_path / "first.db"), several="first")
     d = desk.ask([0.3], episode="a")
     assert [desk.tell(d.id, reward, [0.4]) for reward in (0.5, 0.75)] == ["tell", "extra"]
-    assert desk.agent.n_episodes == 1
+    assert desk.tell(d.id, 0.5, terminated=True) == "extra"
+    assert (desk.agent.n_episodes, desk.wait(), desk._leader.open) == (1, True, {})
     desk.close()
 
 

@@ -321,8 +321,9 @@ def test_episodes_of_a_vector_environment_are_learned_when_they_end_last_steps_f
         update(step, *transition, **masks)
 
     monkeypatch.setattr(agent, "update", note)
-    agent.learn(6, env=gym.make_vec("zooming/Oil-v0", num_envs=3, vectorization_mode="sync"))
-    assert steps == [4, 4, 4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0, 0] * 2
+    agent.learn(9, env=gym.make_vec("zooming/Oil-v0", num_envs=3, vectorization_mode="sync"))
+    rounds = [(n, step) for n in (1, 2, 3, 3) for step in (4, 3, 2, 1, 0)]  # one more than ended
+    assert steps == [step for n, step in rounds for _ in range(n)]
 
 
 @pytest.mark.parametrize("name", ["AdaptiveQ", "NetQ"])
@@ -437,10 +438,10 @@ def test_masks_and_early_ends_of_each_environment_are_kept_apart(mode, monkeypat
         update(episode, reward, state, ends, cuts, next_info=next_info, step=step)
 
     monkeypatch.setattr(Episode, "update", note)
-    history = agent.learn(40, env=env)
+    history = agent.learn(99, env=env)
     assert any(cut)
     assert set(history.n_steps.tolist()) == {1, 2, 3}
-    assert agent.n_episodes == 40
+    assert agent.n_episodes == 99
 
 
 def test_a_callback_ends_a_vector_run_and_sees_every_episode():
@@ -452,7 +453,7 @@ def test_a_callback_ends_a_vector_run_and_sees_every_episode():
 
     history = agent.learn(30, env=envs(), callback=count)
     assert seen == list(range(1, 10))
-    assert len(history) == agent.n_episodes == 12  # those that ended with the ninth are learned
+    assert len(history) == agent.n_episodes == 11  # those that ended with the ninth are learned
 
 
 def test_what_is_no_vector_environment_is_refused_by_name():
