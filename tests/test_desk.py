@@ -216,11 +216,7 @@ def test_bad_input_gets_a_sentence_and_changes_nothing(desk):
         (lambda: desk.ask([9.0], episode="b"), "Transition", r"state\[0\] = 9"),
         (lambda: desk.tell(10**30, 0.5, [0.4]), "Configuration", "ids come from ask"),
         (lambda: desk.ask([0.3], episode=""), "Configuration", "give a name"),
-        (
-            lambda: desk.ask([0.3], episode="a\0b"),
-            "Configuration",
-            r"episode='a\\x00b': give a name",
-        ),
+        (lambda: desk.ask([0.3], "a\0b"), "Configuration", r"'a\\x00b': give a name"),
         (lambda: desk.ask([0.3], "b", id="\ud800"), "Configuration", r"id='\\ud800': give a name"),
         (lambda: desk.ask([0.3], "b", id=7), "Configuration", "id=7: give a name"),
         (lambda: desk.ask([0.3], "b", bounds={"price": (0, 1)}), "Configuration", "bounds has"),
@@ -230,19 +226,11 @@ def test_bad_input_gets_a_sentence_and_changes_nothing(desk):
         (lambda: desk.episode({}), "Configuration", r"name={}: give a name"),
         (lambda: desk.ask([0.3], "b", bounds=[5]), "Configuration", r"bounds=\[5\]: give a dict"),
         (lambda: desk.ask([0.3], "b", info=[5]), "Configuration", r"info=\[5\]: give a dict"),
-        (
-            lambda: desk.ask([0.4], "a", bounds={"action[0]": (0, 1)}),
-            "Configuration",
-            "step 1 of 'a' was decided within no limits, and now asked for within",
-        ),
+        (lambda: desk.ask([0.4], "a", bounds={"action[0]": (0, 1)}), "Configuration", "no limits"),
         (lambda: desk.ask([0.3], "b", bounds={"action[0]": (np.nan, 1)}), "Configuration", "give"),
         (lambda: desk.tell(True, 0.5, [0.4]), "Configuration", "has the id True; ids come from"),
         (lambda: desk.tell(e.id, 0.5, [0.4], "no"), "Transition", "terminated='no': give True or"),
-        (
-            lambda: desk.tell(e.id, 0.5, [0.4], next_info={"note": object()}),
-            "Transition",
-            "next_info cannot be stored",
-        ),
+        (lambda: desk.tell(e.id, 0.5, [0.4], next_info={1: object()}), "Transition", "be stored"),
         (lambda: desk.why(77), "Configuration", "has the id 77; ids come from"),
         (lambda: desk.episode("b"), "Configuration", "has no episode 'b'"),
         (lambda: desk.cancel(d.id), "Configuration", "has a reward; it cannot be cancelled"),
@@ -254,9 +242,7 @@ def test_bad_input_gets_a_sentence_and_changes_nothing(desk):
 
 def test_another_agent_a_newer_database_and_no_database_are_refused(place, monkeypatch):
     desk_at(place).close()
-    with pytest.raises(
-        zooming.ConfigurationError, match="has another agent: AdaptiveQ, not Random"
-    ):
+    with pytest.raises(zooming.ConfigurationError, match="agent: AdaptiveQ, not Random"):
         desk_at(place, "Random")
     with pytest.raises(zooming.ConfigurationError, match=r"another agent: seed=0, not 5\. Make"):
         zooming.Desk(zooming.AdaptiveQ(oil(), seed=5), place)
@@ -545,10 +531,8 @@ def test_a_reward_that_the_agent_fails_to_learn_is_an_alarm_and_stays_in_the_log
     with monkeypatch.context() as patch:
         patch.setattr(desk._leader.agent, "update", fail)
         assert desk.tell(d.id, 0.5, [0.4]) == "tell"
-    (alarm,) = desk.status()["alarms"]
-    assert alarm == (
-        "the agent failed to learn from 1 rewards, lastly event 2: a fault of the agent's own"
-    )
+    failed = "the agent failed to learn from 1 rewards, lastly event 2: a fault of the agent's own"
+    assert desk.status()["alarms"] == [failed]
     assert desk.why(d.id)["told"][0]["reward"] == 0.5
     desk.close()
 

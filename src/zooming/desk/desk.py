@@ -149,8 +149,7 @@ class _PlanMissing(Exception):
     """Raised if the plan of an episode is not in the memory of this process."""
 
 
-@dataclass(frozen=True)
-class Verified:
+class Verified(NamedTuple):
     """The result of `Desk.verify`: events replayed, and size of the agent that came out."""
 
     n_events: int
@@ -411,11 +410,9 @@ class Desk:
         def work(known: list[Any]) -> Decision:
             return self._decide(known, text, episode, step, id, limits)
 
-        made: Decision
-        asked: Any = work, (_EPISODE, [episode]), lambda known: episode
         while True:
             try:
-                made = self._write(*asked)
+                made: Decision = self._write(work, (_EPISODE, [episode]), lambda known: episode)
                 return made
             except _PlanMissing as missing:  # another process began the episode
                 self._load_plan(str(missing))
@@ -573,9 +570,7 @@ class Desk:
                 raise self._unknown(id)
             return self._tell(_Row(*rows[0][:-1]), *given, next_info)
 
-        kind: str = self._write(
-            work, (_DECISION, [number]), lambda rows: rows[0][-1] if rows else None
-        )
+        kind: str = self._write(work, (_DECISION, [number]), lambda rows: rows and rows[0][-1])
         if kind == "tell":
             self._wake.set()
             if self._where == "here":
@@ -707,8 +702,7 @@ class Desk:
                 write("UPDATE decisions SET key = NULL WHERE episode = ?", number)
             return len(numbers)
 
-        found: int = self._write(work)
-        return found
+        return int(self._write(work))
 
     # --- safety -----------------------------------------------------------------------------------
 
