@@ -570,7 +570,9 @@ class Desk:
                 raise self._unknown(id)
             return self._tell(_Row(*rows[0][:-1]), *given, next_info)
 
-        kind: str = self._write(work, (_DECISION, [number]), lambda rows: rows and rows[0][-1])
+        kind: str = self._write(
+            work, (_DECISION, [number]), lambda rows: rows[0][-1] if rows else None
+        )
         if kind == "tell":
             self._wake.set()
             if self._where == "here":
