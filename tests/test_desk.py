@@ -606,6 +606,7 @@ def test_a_full_disk_loses_nothing(tmp_path):
     with full:
         desk.close()  # another process may learn then
     with zooming.Desk.open(tmp_path / "shop.db", learner="here") as again:
+        assert again.storage.lead()
         again.verify()
 
 
