@@ -8,6 +8,7 @@ python benchmarks/desk.py regret AdaptiveQ 20             16 episodes side by si
 python benchmarks/desk.py batch                           act_batch for a thousand observations
 """
 
+import os
 import sys
 import tempfile
 import threading
@@ -37,13 +38,14 @@ def main(what: str, *given: str) -> None:
 def speed(url: str | None = None) -> None:
     """Measure asks of one thread and of 16, with and without plans being made behind."""
     print(
-        "| database | durability | agent | p50 ms | p99 ms | asks/s, 1 thread | 16 threads | "
-        "opened again, s |"
+        "| database | durability | agent | p50, p99 ms | disk alone | asks/s, 1 thread | "
+        "16 threads | opened again, s |"
     )
     for durability in ("power", "process"):
         for name in ("AdaptiveQ", "Auto"):
             place = url or tempfile.mkdtemp() + "/shop.db"
             desk = make(place, name, durability)
+            disk = np.quantile(of_disk(ASKS), [0.5, 0.99]) * 1e3
             alone = ask_and_tell(desk, ASKS, "alone")
             rate = rate_of(desk, 16)
             p50, p99 = np.quantile(alone, [0.5, 0.99]) * 1e3
@@ -53,13 +55,29 @@ def speed(url: str | None = None) -> None:
             began = time.perf_counter()
             zooming.Desk.open(place).close()
             print(
-                f"| {kind} | {durability} | {name} | {p50:.2f} | {p99:.2f} | "
+                f"| {kind} | {durability} | {name} | {p50:.1f}, {p99:.1f} | "
+                f"{disk[0]:.1f}, {disk[1]:.1f} | "
                 f"{len(alone) / sum(alone):,.0f} | {rate:,.0f} | "
                 f"{time.perf_counter() - began:.2f} |",
                 flush=True,
             )
             if url:
                 clear(url)
+
+
+def of_disk(n: int) -> list[float]:
+    """Return the seconds that the disk takes for each of n writes of two pages."""
+    found = []
+    with tempfile.NamedTemporaryFile() as file:
+        os.write(file.fileno(), bytes(8192 * n))  # room, as in a write-ahead log
+        os.fsync(file.fileno())
+        os.lseek(file.fileno(), 0, os.SEEK_SET)
+        for _ in range(n):
+            os.write(file.fileno(), b"x" * 8192)
+            began = time.perf_counter()
+            os.fdatasync(file.fileno())
+            found.append(time.perf_counter() - began)
+    return found
 
 
 def snapshots(url: str | None = None) -> None:

@@ -1,5 +1,7 @@
 """Many episodes at once: `agent.begin`, and what a sequence of updates decides."""
 
+import copy
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from helpers import AGENTS, KINDS, Drift, knowledge
 from zooming.agents.auto.portfolio import LEFT, PLAYER
 from zooming.agents.base import episodes
 from zooming.agents.base.episodes import Episode
+from zooming.kernels.plans.layout import PLAYED
 from zooming.lab.relatives.single_partition_q import SinglePartitionQ
 
 pytestmark = pytest.mark.kernels
@@ -318,8 +321,9 @@ def test_episodes_of_a_vector_environment_are_learned_when_they_end_last_steps_f
         update(step, *transition, **masks)
 
     monkeypatch.setattr(agent, "update", note)
-    agent.learn(6, env=gym.make_vec("zooming/Oil-v0", num_envs=3, vectorization_mode="sync"))
-    assert steps == [4, 4, 4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 0, 0, 0] * 2
+    agent.learn(9, env=gym.make_vec("zooming/Oil-v0", num_envs=3, vectorization_mode="sync"))
+    rounds = [(n, step) for n in (1, 2, 3, 3) for step in (4, 3, 2, 1, 0)]  # one more than ended
+    assert steps == [step for n, step in rounds for _ in range(n)]
 
 
 @pytest.mark.parametrize("name", ["AdaptiveQ", "NetQ"])
@@ -346,6 +350,28 @@ def test_an_action_under_way_looks_worse_to_others_by_what_updates_lowered(name)
     assert values == sorted(values, reverse=True)
     assert agent.q_value(0, [0.5], alone) == agent.q_value(0, [0.5], [later]) == values[0]
     assert same == later
+
+
+@pytest.mark.skipif("Planner" not in AGENTS, reason="without compilation, a plan takes seconds")
+@pytest.mark.parametrize("name", ["Planner", "Auto"])
+def test_a_play_under_way_lowers_the_bonus_of_its_cell_as_if_it_were_counted(name):
+    agent = ALL[name](oil(), seed=0)
+    shuffled(agent, 20, 4)
+    opened = [agent.begin() for _ in range(12)]
+    before, alone = knowledge(agent), []
+    for one in opened:
+        alone.append(episodes.act_in(agent, one.play, 0, [0.5], None))
+        one.play.waiting.clear()
+    together = [one.act([0.5]) for one in opened]
+    assert knowledge(agent) == before
+    assert not np.array_equal(together, alone)
+    twin = copy.deepcopy(agent)  # without open episodes
+    plan = getattr(twin, "planner", twin).table.plan
+    for k, one in enumerate(opened):
+        play = episodes.Play(one.play.seed, one.play.drawn)
+        assert np.array_equal(episodes.act_in(twin, play, 0, [0.5], None), together[k])
+        cell = one.play.waiting[0][2]
+        plan.played[cell] += 1.0 / (PLAYED + plan.visits[0, cell])
 
 
 def test_the_steps_of_an_episode_are_learned_in_any_order():
@@ -412,10 +438,10 @@ def test_masks_and_early_ends_of_each_environment_are_kept_apart(mode, monkeypat
         update(episode, reward, state, ends, cuts, next_info=next_info, step=step)
 
     monkeypatch.setattr(Episode, "update", note)
-    history = agent.learn(40, env=env)
+    history = agent.learn(99, env=env)
     assert any(cut)
     assert set(history.n_steps.tolist()) == {1, 2, 3}
-    assert agent.n_episodes == 40
+    assert agent.n_episodes == 99
 
 
 def test_a_callback_ends_a_vector_run_and_sees_every_episode():
@@ -427,7 +453,7 @@ def test_a_callback_ends_a_vector_run_and_sees_every_episode():
 
     history = agent.learn(30, env=envs(), callback=count)
     assert seen == list(range(1, 10))
-    assert len(history) == agent.n_episodes == 12  # those that ended with the ninth are learned
+    assert len(history) == agent.n_episodes == 11  # those that ended with the ninth are learned
 
 
 def test_what_is_no_vector_environment_is_refused_by_name():

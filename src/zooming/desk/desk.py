@@ -121,7 +121,8 @@ _DECISION = (
 _NUMBERS = (
     "SELECT (SELECT COALESCE(MAX(id), 0) FROM decisions), "
     "(SELECT COALESCE(MAX(number), -1) FROM episodes), "
-    "(SELECT COALESCE(MAX(seq), 0) FROM events), (SELECT value FROM meta WHERE name = 'mode')"
+    "(SELECT COALESCE(MAX(seq), 0) FROM events), (SELECT value FROM meta WHERE name = 'mode'), "
+    "(SELECT value FROM meta WHERE name = 'apprentice')"
 )
 
 
@@ -133,6 +134,7 @@ class _Numbers:
     episode: int
     event: int
     mode: str
+    apprentice: str | None = None  # "promoted", once `promote` was called
 
 
 class _Reader(NamedTuple):
@@ -147,8 +149,7 @@ class _PlanMissing(Exception):
     """Raised if the plan of an episode is not in the memory of this process."""
 
 
-@dataclass(frozen=True)
-class Verified:
+class Verified(NamedTuple):
     """The result of `Desk.verify`: events replayed, and size of the agent that came out."""
 
     n_events: int
@@ -409,11 +410,9 @@ class Desk:
         def work(known: list[Any]) -> Decision:
             return self._decide(known, text, episode, step, id, limits)
 
-        made: Decision
-        asked: Any = work, (_EPISODE, [episode]), lambda known: episode
         while True:
             try:
-                made = self._write(*asked)
+                made: Decision = self._write(work, (_EPISODE, [episode]), lambda known: episode)
                 return made
             except _PlanMissing as missing:  # another process began the episode
                 self._load_plan(str(missing))
@@ -455,7 +454,7 @@ class Desk:
         now, last_ones = self._now(), self._numbers
         if begins:
             number = last_ones.episode + 1
-            play = self._draw(agent, number, last_ones.mode)
+            play = self._draw(agent, number)
         else:
             number, play = last.episode, Play(int(seed), json.loads(drawn))
         action, by = self._act(play, at, text, limits, last_ones.mode)
@@ -475,9 +474,9 @@ class Desk:
         )
         return Decision(id, name, at, action, explored, version, by)
 
-    def _draw(self, agent: Agent, number: int, mode: str) -> Play:
-        play = episodes.draw(agent, number=number)
-        if self._apprentice is not None and not agent.is_guided and mode != "promoted":
+    def _draw(self, agent: Agent, number: int) -> Play:
+        play, is_promoted = episodes.draw(agent, number=number), bool(self._numbers.apprentice)
+        if self._apprentice is not None and not agent.is_guided and not is_promoted:
             play.drawn["rule"] = True  # it was shown to be worse, and decides until `promote`
         return play
 
@@ -496,7 +495,7 @@ class Desk:
         observation = agent.axes.states.shaped(np.array(json.loads(text)))
         info = None if limits is None else json.loads(limits)
         try:
-            if mode in (PAUSED, FROZEN):
+            if mode in (PAUSED, FROZEN) and not play.drawn.get("rule"):
                 return agent.predict(observation, np.array([step]), info=info)[0], "recommended"
             action = episodes.act_in(agent, play, step, observation, info)
             return action, "rule" if play.drawn.get("rule") else "agent"
@@ -541,7 +540,9 @@ class Desk:
         action: Any = None,
         next_info: Mapping[str, Any] | None = None,
     ) -> str:
-        """Store the outcome of a decision, to be learned. Twice is the same as once.
+        """Store the outcome of a decision, to be learned.
+
+        Twice is the same as once, unless rewards are summed: `several="sum"` adds both.
 
         Parameters
         ----------
@@ -689,7 +690,9 @@ class Desk:
     def forget(self, episode: str) -> int:
         """Remove the names of an episode and of its decisions. Return how many episodes had it.
 
-        Names are all that a desk knows of a person. What was learned stays, and replays.
+        Names are all that a desk knows of a person. What was learned stays, and replays. SQLite
+        may keep old names in the log beside the file until the last desk there is closed, and
+        PostgreSQL in its files until VACUUM.
         """
         _check_name("episode", episode)
 
@@ -701,8 +704,7 @@ class Desk:
                 write("UPDATE decisions SET key = NULL WHERE episode = ?", number)
             return len(numbers)
 
-        found: int = self._write(work)
-        return found
+        return int(self._write(work))
 
     # --- safety -----------------------------------------------------------------------------------
 
@@ -720,13 +722,13 @@ class Desk:
 
     def promote(self) -> None:
         """Let the agent decide where the apprentice's rule did, if it was let go."""
-        self._set_mode("promoted")
+        self._set_mode("promoted", "apprentice")
 
-    def _set_mode(self, mode: str) -> None:
+    def _set_mode(self, mode: str, name: str = "mode") -> None:
         def work() -> None:
-            self._numbers.mode = mode
-            _set(self.storage.write, "mode", mode)
-            self._log("mode", None, None, {"mode": mode})
+            setattr(self._numbers, name, mode)
+            _set(self.storage.write, name, mode)
+            self._log("mode", None, None, {name: mode})
 
         if mode in (FROZEN, PAUSED):
             self._warm(self._reader.agent)
@@ -734,7 +736,7 @@ class Desk:
 
     @property
     def mode(self) -> str:
-        """One of "learning", "paused", "frozen" and "promoted"."""
+        """One of "learning", "paused" and "frozen"."""
         return str(self.storage.read("SELECT value FROM meta WHERE name = 'mode'")[0][0])
 
     @staticmethod
@@ -945,8 +947,8 @@ class Desk:
                     if name not in used:
                         write("DELETE FROM plans WHERE name = ?", [name])
                 write(
-                    "DELETE FROM snapshots WHERE seq > 0 AND seq < ? AND seq NOT IN "
-                    "(SELECT seq FROM plans)", [self._stored_seq],
+                    "DELETE FROM snapshots WHERE seq > (SELECT MIN(seq) FROM snapshots) "
+                    "AND seq < ? AND seq NOT IN (SELECT seq FROM plans)", [self._stored_seq],
                 )  # fmt: skip
 
             for k in range(len(pieces)):
@@ -1138,7 +1140,8 @@ class Desk:
         """
         self.snapshot()
         last = Learner.at(self.storage, LATEST, self._kind, self._apprentice)
-        replayed = Learner.at(self.storage, 0, self._kind, self._apprentice)
+        (first,) = self.storage.read("SELECT MIN(seq) FROM snapshots")[0]
+        replayed = Learner.at(self.storage, first, self._kind, self._apprentice)
         n_events = replayed.follow(until=last.seq)
         was, now = last.content(), replayed.content()
         if was != now:
@@ -1164,10 +1167,12 @@ class Desk:
         with self._learn_lock:  # another thread may tell, or close, too
             if self.storage.is_closed:
                 return
-            if self._leader is not None:
-                self._follow(self._leader)
-                self.snapshot()
-            self.storage.close()
+            try:
+                if self._leader is not None:
+                    self._follow(self._leader)
+                    self.snapshot()
+            finally:
+                self.storage.close()
 
     def __enter__(self) -> Self:
         return self

@@ -28,6 +28,8 @@ _SNAPSHOT = (  # one statement, because the one that learns may delete it
     "ON p.seq = s.seq WHERE s.seq = (SELECT MAX(seq) FROM snapshots WHERE seq <= ?) ORDER BY p.k"
 )
 LEARNED = ("tell", "default")  # kinds of events
+AGAIN = ("late", "extra")  # of a step that an earlier event counts; it may end the episode
+OUTCOMES = (*LEARNED, *AGAIN, "frozen", "missing", "close")
 LATEST = 2**62  # no event has this number
 
 
@@ -93,7 +95,7 @@ class Learner:
             how = json.loads(drawn)
             episodes.begin(agent, Play(int(seed), how))
             self.open[number] = OpenEpisode(plan=episodes.plan_name(how))
-        if number not in self.open or kind not in (*LEARNED, "frozen", "missing", "close"):
+        if number not in self.open or kind not in OUTCOMES:
             return
         play, now = Play(int(seed), json.loads(drawn)), self.open[number]
         if kind == "close":
@@ -101,7 +103,8 @@ class Learner:
             return
         told = json.loads(data)
         is_last = bool(told.get("terminated")) or step + 1 == agent.horizon
-        now = now._replace(n_steps=now.n_steps + 1, last=step if is_last else now.last)
+        is_first = kind not in AGAIN
+        now = now._replace(n_steps=now.n_steps + is_first, last=step if is_last else now.last)
         if kind in LEARNED:
             states, actions = agent.axes.states, agent.axes.actions
             is_own = decider == "agent" or (decider == "rule" and bool(play.drawn.get("rule")))
@@ -118,7 +121,7 @@ class Learner:
             except Exception as error:  # the log goes on: the same again if it is replayed
                 self.failures.append(f"event {self.seq + 1}: {error}")
                 now = now._replace(counts=False)
-        else:
+        elif is_first:
             now = now._replace(counts=False)
         self.open[number] = now
         if now.last is not None and now.n_steps > now.last:

@@ -58,7 +58,15 @@ def status(desk: Desk) -> Status:
     recent = values[-max(FEW, len(values) // 4) :]
     n = len(recent)
     agent, guide = desk.agent, desk.agent.guide
-    player = getattr(agent, "player", None)
+    player = type(getattr(agent, "player", agent)).__name__
+    deciding = read("SELECT decider FROM decisions ORDER BY id DESC LIMIT 1")
+    told = {}
+    if guide is not None:
+        is_promoted = bool(read("SELECT 1 FROM meta WHERE name = 'apprentice'"))
+        better = "was promoted" if is_promoted else "is better: promote() lets it decide"
+        told["apprentice"] = (
+            f"the rule {guide.words()}{'' if guide.is_open else f'; the agent {better}'}"
+        )
     return Status({
         "asks": sum(deciders.values()), "by": deciders, "tells": kinds.get("tell", 0),
         "defaults": kinds.get("default", 0),
@@ -68,8 +76,8 @@ def status(desk: Desk) -> Status:
         "mode": desk.mode,
         "return": f"{mean_interval(recent)} in {n:,} episodes" if n > 1 else None,
         "explored": None if not len(explored) else f"{explored.mean():.1%} of the decisions",
-        "plays": type(agent if player is None else player).__name__,
-        **({} if guide is None else {"apprentice": f"the rule {guide.words()}"}),
+        "plays": "the rule" if deciding == [("rule",)] else player,
+        **told,
         "alarms": alarms(desk, values, kinds, last),
     })  # fmt: skip
 

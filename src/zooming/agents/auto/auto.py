@@ -215,7 +215,7 @@ class Auto(Portfolio):
         self._name_as_part(planner)
         parts = self._first_parts(planner, self.seed + n)
         for one in parts:
-            one.run.lock = self.run.lock
+            one.run.lock, one.run.plays = self.run.lock, self.run.plays
         # One call, so that an interrupt leaves either everything as it was or a new start.
         vars(self).update(
             planner=planner, _parts=parts, choice=Choice(len(parts)), trend=Trend(),

@@ -339,9 +339,9 @@ class Portfolio(Delegate):
             self.play = self._play_blocks  # for the compiled driver
 
     def share_lock(self) -> None:
-        """Let the agents have the lock of the portfolio: whoever reads one of them waits."""
+        """Let the agents have the lock of the portfolio, and know all of its open episodes."""
         for agent in self._parts:
-            agent.run.lock = self.run.lock
+            agent.run.lock, agent.run.plays = self.run.lock, self.run.plays
             if isinstance(agent, Portfolio):
                 agent.share_lock()
 
@@ -435,7 +435,7 @@ class Portfolio(Delegate):
         self.player.prepare_play()
 
     def draw_play(self, play: Play) -> dict[str, Any]:
-        player, own = self.player, Play(play.seed)
+        player, own = self.player, Play(play.seed, waiting=play.waiting)
         own.drawn = player.draw_play(own)
         play.kept = player, own
         return {"player": int(self.counts[PLAYER]), "seed": str(player.seed), "own": own.drawn}
@@ -449,7 +449,8 @@ class Portfolio(Delegate):
         if k >= len(self._parts) or str(self._parts[k].seed) != play.drawn["seed"]:
             return k, None
         if play.kept is None:
-            play.kept = self._parts[k], Play(play.seed, play.drawn["own"])
+            own = Play(play.seed, play.drawn["own"], waiting=play.waiting)
+            play.kept = self._parts[k], own
         return k, play.kept[1]
 
     def count_play(self, play: Play) -> None:

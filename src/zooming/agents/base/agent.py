@@ -104,13 +104,13 @@ class RunState:
     def env_generator(self, state: dict[str, Any] | None) -> None:
         self.env_rng = None if state is None else generator_at(state)
 
-    def waiting(self, play: Play, step: int) -> list[Floats]:
-        """Return what was played at a step of other open episodes, and is not learned yet.
+    def waiting(self, play: Play) -> list[dict[int, Any]]:
+        """Return `Play.waiting` of other open episodes: what is not learned yet.
 
         Of many, only the last `MOST_OTHERS` that have begun count.
         """
-        last = list(self.plays.values())[-MOST_OTHERS:]
-        return [one.waiting[step] for one in last if one is not play and step in one.waiting]
+        last = [one.waiting for one in self.plays.values()][-MOST_OTHERS:]
+        return [one for one in last if one is not play.waiting]
 
     def free_env(self, env: Any) -> Any:
         """Return the environment to play on, or a copy of it while another thread learns on it."""

@@ -50,8 +50,9 @@ class Play:
     seed: int
     drawn: dict[str, Any] = field(default_factory=dict)
     kept: Any = None
-    # (state, action) by step, of actions that were not learned yet, if the agent heeds them.
-    waiting: dict[int, Floats] = field(default_factory=dict)
+    # By step, of actions that were not learned yet, if the agent heeds them: (state and action,
+    # plan, its cell, what a play adds to the cell's).
+    waiting: dict[int, tuple[Floats, Any, int, float]] = field(default_factory=dict)
     explored = False  # whether the last action was not the best one by the agent's own estimate
 
     def random_at(self, step: int) -> np.uint64:

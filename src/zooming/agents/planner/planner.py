@@ -184,18 +184,30 @@ class Planner(Agent):
         self, play: Play, step: int, observation: Any, info: Mapping[str, Any] | None
     ) -> Any:
         step = self.problem.check_step(step)
-        state, allowed = self._unit_state(step, observation), self._feasible(step, info)
+        flat, allowed = self.checked_state(step, observation), self._feasible(step, info)
+        state = self._unit(flat, 0)
         core, unit = self.table.core.copy(), np.empty(self.axes.n_action)
         core["random"] = play.random_at(step)
         core["explores"] = play.drawn["explores"]
         handle = self.table.handle if play.kept is None else play.kept[1]
         boldness, rows = play.drawn["boldness"], allowed_rows(allowed)
-        cell = kernels.choose_at(handle, core, step, state, boldness, rows, unit)
         plan = self.table.plan if play.kept is None else play.kept[0].plan
+        waiting = [one for other in self.run.waiting(play) for one in other.values()]
+        played = plan.played.copy()
+        try:
+            for _, of, other, share in waiting:  # as if they were counted
+                if of is plan:
+                    plan.played[other] += share
+            cell = int(kernels.choose_at(handle, core, step, state, boldness, rows, unit))
+        finally:
+            plan.played[:] = played
         n_actions = plan.q.shape[1] // plan.values.shape[1]
         first = cell - cell % n_actions
         play.explored = bool(plan.q[step, cell] < plan.q[step, first : first + n_actions].max())
-        return self.axes.shaped_action(self._action(unit, allowed))
+        action = self._action(unit, allowed)
+        share = 1.0 / (PLAYED + float(plan.visits[step, cell]))
+        play.waiting[step] = np.concatenate([flat, action]), plan, cell, share
+        return self.axes.shaped_action(action)
 
     def update_play(
         self, play: Play, transition: tuple[Any, ...], masks: Mapping[str, Any]

@@ -319,7 +319,8 @@ class QLearner(Agent):
         core, action = table.core.copy(), empty(self.axes.n_action)
         core["random"] = play.random_at(step)
         rule, beside = int(core["action_rule"][0]), {}
-        if self.heeds_others and (others := self.run.waiting(play, step)):
+        waiting = self.run.waiting(play) if self.heeds_others else []
+        if others := [one[step][0] for one in waiting if step in one]:
             beside = {"others": np.array(others), "fall": min(0.0, float(self._falls[step]))}
         code, i = table.select(
             step, state, action, ties=TIES[self.ties], rule=rule, allowed=allowed, core=core,
@@ -327,7 +328,7 @@ class QLearner(Agent):
         )  # fmt: skip
         if code != FINE:
             raise self.problem.bad_point(step, i, state)
-        play.waiting[step] = np.concatenate([state, action])
+        play.waiting[step] = np.concatenate([state, action]), None, -1, 0.0
         best = self.greedy_actions(np.array([step]), state.reshape(1, -1), True, [allowed])[0]
         play.explored = not np.array_equal(best, action)
         return self.axes.shaped_action(action)

@@ -388,11 +388,15 @@ class _Vector:
 
     Exactly `episodes` episodes are begun, and all of them are finished. Environments without an
     episode idle. Those whose episode the agent's horizon cuts are reset.
+
+    At most one episode more is open than the agent has ended: otherwise, `num_envs` episodes would
+    be played by an agent that knows nothing, and as many by one that knows these alone.
     """
 
     def __init__(self, agent: Agent, env: Any, episodes: int, log: RunArrays) -> None:
         self.agent, self.env, self.log, self.n_left = agent, env, log, episodes
         self.open: list[Episode | None] = [None] * env.num_envs
+        self.n_before = agent.n_episodes
         mode = env.metadata.get("autoreset_mode", NEXT_STEP)
         self.mode = str(getattr(mode, "value", mode))
         self._finished = self._play()
@@ -425,7 +429,7 @@ class _Vector:
         while True:
             seen = list(iterate(env.observation_space, observations))
             for i in np.flatnonzero(is_fresh).tolist():
-                if self.n_left:
+                if self._n_room > 0:
                     self.open[i] = agent.begin()
                     self.n_left -= 1
                     agent.run.see_start(agent.axes.flat_states(seen[i])[0][0])
@@ -433,11 +437,13 @@ class _Vector:
                 if episode is not None:
                     actions[i] = episode.act(seen[i], info=infos[i])
             usual = next(action for action in actions if action is not None)
-            given = [usual if action is None else action for action in actions]
+            for i, episode in enumerate(self.open):
+                if episode is None:  # an environment that is reset by this step ignores its action
+                    actions[i] = usual if is_waiting[i] else self._feasible(usual, infos[i])
             space = env.single_action_space
             batch: Any = create_empty_array(space, n)
             observations, rewards, terminated, truncated, info = env.step(
-                concatenate(space, given, batch)
+                concatenate(space, actions, batch)
             )
             after = list(iterate(env.observation_space, observations))
             infos, last_infos = (split_info(one, n, True) for one in (info, info.get("final_info")))
@@ -469,11 +475,25 @@ class _Vector:
                 self.open[i], outcomes[i] = None, []
                 self._record(episode)
                 yield
+            idle = [i for i, episode in enumerate(self.open) if not (episode or is_done[i])]
+            resets[idle[: self._n_room]] = True
             if resets.any() and (self.n_left or any(self.open)):
                 observations, info = env.reset(options={"reset_mask": resets.copy()})
                 for i in np.flatnonzero(resets).tolist():
                     infos[i] = split_info(info, n, True)[i]
                 is_fresh |= resets
+
+    @property
+    def _n_room(self) -> int:
+        """Number of episodes that may begin now."""
+        n_ended, n_open = self.n_before + int(self.log.done[0]), sum(map(bool, self.open))
+        return max(0, min(self.n_left, n_ended + 1 - n_open))
+
+    def _feasible(self, action: Any, info: Any) -> Any:
+        """Return an action that `info` allows, for an environment without an episode."""
+        axes = self.agent.axes
+        flat = axes.actions.flat(action, "action")
+        return axes.shaped_action(self.agent.nearest_feasible(0, flat, info))
 
     def _record(self, episode: Episode) -> None:
         log, k = self.log, int(self.log.done[0])
