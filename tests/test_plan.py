@@ -157,6 +157,8 @@ def test_a_value_far_from_the_others_is_doubted():
     typed[3, 2] = 1000.0
     (found,) = (x for x in _doubts(zooming.Records(typed), HORIZON) if "far from the others" in x)
     assert "noise has the value 1,000, far from the others (90 % are between 2" in found
+    values, weights = zooming.Records(typed).laws(HORIZON, "smooth")[0]
+    assert weights[values[:, 0] <= 20.0].sum() > 0.99  # it does not move the others
 
 
 def test_censored_values_and_a_season_seen_once_are_doubted():

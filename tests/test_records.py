@@ -109,7 +109,9 @@ def test_a_series_is_cut_into_episodes():
     assert records.traces(4)[:, :, 0].tolist() == [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]]
     with pytest.raises(zooming.ConfigurationError, match="10 rows, fewer than the 11 steps"):
         records.traces(11)
-    with pytest.raises(zooming.ConfigurationError, match="have 3 steps, but horizon=7"):
+    with pytest.raises(
+        zooming.ConfigurationError, match="have 3 steps, but the environment has horizon=7"
+    ):
         shop(zooming.Records(poisson(4, 3)), 7)
 
 

@@ -98,6 +98,7 @@ class Resolver(Agent):
     True
     """
 
+    title = "Resolver"  # of what is exported; "Plan" if `zooming.plan` made it
     sees_outcomes = True
     interleaves = False  # the noise belongs to the current episode
 

@@ -466,6 +466,7 @@ def plan(
             else Resolver(inner, resolution=resolution, names=names, seed=0)
         )
         if not large:
+            agent.title = "Plan"
             agent.learn_records(inner.records)
         advance(1)
         return Plan(inner, agent, min(folds, 3) if large else folds, advance)

@@ -42,7 +42,7 @@ LAWS = ("auto", "pooled", "step")
 LEVEL = 0.005  # probability below which steps are said to differ
 MOST_TESTED = 20_000  # values for the test of steps
 MOST_VALUES, MOST_PLANNED = 256, 32  # of a law, and of one for a plan; more are condensed
-N_BINS = 64  # of values that are no multiples of their smallest gap, to smooth them
+N_BINS, FEWEST = 64, 4  # of values that are no multiples of their smallest gap, to smooth them
 EVEN, GAPS = 3.0, 2  # values added to those seen, and gaps to what is hidden beyond the largest
 NONE = 1e-3  # expected number of values at a point below which a smooth law leaves it out
 Mask = NDArray[np.bool_]
@@ -179,9 +179,10 @@ class Records:
             return rows, hidden[0, : n * horizon].reshape(n, horizon)
         if n_steps != horizon:
             raise ConfigurationError(
-                f"the episodes of the records have {count_noun(n_steps, 'step')}, but horizon="
-                f"{horizon}; give horizon={n_steps}, or records without episodes, which are cut "
-                "into episodes of any length: leave out episode= and step="
+                f"the episodes of the records have {count_noun(n_steps, 'step')}, but the "
+                f"environment has horizon={horizon}; give it horizon={n_steps}. If all steps have "
+                "one law, the records can also be a series, which is cut into episodes of any "
+                "length: Records.read without episode= and step="
             )
         return self.values, hidden
 
@@ -349,12 +350,15 @@ def smooth(column: Floats) -> Weighted:
 
     It is fitted to the counts on a line of points, see `kernels.solve.laws.fit_smooth`. The points
     go beyond both ends by the width / n, as far as the next of n uniform values may lie, but not
-    below 0 if no value does.
+    below 0 if no value does. A column is not smoothed if 90 % of its values lie within FEWEST bins,
+    because the others are very far away.
     """
     if len(np.unique(column)) < 3:
         return empirical_law(column[:, None])
     low, unit, counts = _on_a_line(column, column.min(), column.max())
-    n = len(column)
+    ends, n = np.quantile(column, [0.05, 0.95]), len(column)
+    if len(counts) == N_BINS + 1 and ends[1] - ends[0] < FEWEST * unit:
+        return empirical_law(column[:, None])
     above = below = int(np.rint((len(counts) - 1) / n))
     if low >= 0:
         below = min(below, int(low / unit + 1e-6))
@@ -400,16 +404,17 @@ def kaplan_meier(values: Floats, hidden: Mask, form: str = "seen") -> Weighted:
     place. To what was seen, EVEN values are added, spread evenly from 0 to the largest bound.
     Without them, a plan believes the first few values that it sees, and may never see others.
     """
-    places, top = np.unique(values), values.max()
-    known = np.unique(values[~hidden])
+    top, known = values.max(), np.unique(values[~hidden])
+    places: Floats = np.unique(values)
+    seen: Floats
     least = min(0.0, known[0]) if len(known) else 0.0
     is_smooth = form == "smooth" and top > least
     if is_smooth:
-        low, unit, seen = _on_a_line(values[~hidden], least, top)
-        places = low + unit * np.arange(len(seen))
-        seen += EVEN / len(seen)
+        low, unit, line = _on_a_line(values[~hidden], least, top)
+        places = np.asarray(low + unit * np.arange(len(line)), np.float64)
+        seen = line + EVEN / len(line)
     else:
-        seen = np.bincount(np.searchsorted(places, values), ~hidden, len(places))
+        seen = np.bincount(np.searchsorted(places, values), ~hidden, len(places)).astype(float)
     # A value censored at u says noise >= u, but not whether it is u: it is at risk below u only.
     bounds = np.sort(values[hidden])
     at_risk = seen[::-1].cumsum()[::-1] + len(bounds) - np.searchsorted(bounds, places, "right")

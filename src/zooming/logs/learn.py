@@ -223,8 +223,8 @@ class RowChecks:
         lines = f" below the header: row {row} is line {row + 2} of the file"
         lines = lines if name.endswith(".csv") else ""
         raise TransitionError(
-            f"{name} has faults, and nothing was {what}: {self.listed()}. Rows count from 0{lines}. "
-            f'{correct} these rows, or skip them with bad="skip"'
+            f"{name} has faults, and nothing was {what}: {self.listed()}. Rows count from 0"
+            f'{lines}. {correct} these rows, or skip them with bad="skip"'
         )
 
 
