@@ -581,6 +581,20 @@ def test_faults_of_records_name_row_and_column(change, said):
 
 
 @pytest.mark.plain
+def test_lines_and_decimal_commas_of_a_text_file_are_named(tmp_path):
+    for rows, said in (
+        ('1,"2,5"\n1,"3,5"', r"row 0 is line 2 of the file. .*'2,5' in row 0. Write numbers with a"),
+        ("1,2,5\n1,3,5", "more values than there are columns. Write numbers with a decimal point"),
+    ):
+        (tmp_path / "demand.csv").write_text("week,demand\n" + rows)
+        with pytest.raises((zooming.TransitionError, zooming.ConfigurationError), match=said):
+            zooming.Records.read(tmp_path / "demand.csv", noise="demand", episode="week")
+    (tmp_path / "demand.csv").write_text("week,demand\n1,2\n1,3\n2,2\n2,4")
+    found = zooming.Records.read(tmp_path / "demand.csv", noise="demand", episode="week")
+    assert found.where(np.array([4.0])) == " (for demand = 4, of the records, line 5)"
+
+
+@pytest.mark.plain
 def test_faults_are_left_out_if_asked():
     table = {**TABLE, "demand": [3.0, None, 1.0, 4.0, "x", 2.0, 2.0, 9.0, 1.0]}
     records = zooming.Records.read(table, noise="demand", episode="week", step="day", bad="skip")
