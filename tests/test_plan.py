@@ -338,6 +338,16 @@ def test_the_command_writes_one_page(tmp_path, capsys, monkeypatch):
          "stock", "order", "--out", str(tmp_path / "plan")]
     )  # fmt: skip
     said = capsys.readouterr().out
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop_rules.py").write_text("def five(step, stock):\n    return [5.0]\n")
+    command = ["plan", "zooming/Newsvendor-v0", "--records", "demand.csv", "--noise",
+               "<b>demand</b>", "--episode", "week", "--step", "day", "--folds", "2", "--out",
+               "again", "--rule"]  # fmt: skip
+    cli.main([*command, "shop_rules:five"])
+    assert "against the rule five: plan" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.main([*command, "shop_rules:six"])
+    assert "--rule shop_rules:six: shop_rules has no function 'six'" in capsys.readouterr().err
     assert "value out of sample" in said
     assert "against the rule order up to" in said
     page = (tmp_path / "plan" / "plan.html").read_text()

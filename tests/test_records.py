@@ -583,7 +583,10 @@ def test_faults_of_records_name_row_and_column(change, said):
 @pytest.mark.plain
 def test_lines_and_decimal_commas_of_a_text_file_are_named(tmp_path):
     for rows, said in (
-        ('1,"2,5"\n1,"3,5"', r"row 0 is line 2 of the file. .*'2,5' in row 0. Write numbers with a"),
+        (
+            '1,"2,5"\n1,"3,5"',
+            r"row 0 is line 2 of the file. .*'2,5' in row 0. Write numbers with a",
+        ),
         ("1,2,5\n1,3,5", "more values than there are columns. Write numbers with a decimal point"),
     ):
         (tmp_path / "demand.csv").write_text("week,demand\n" + rows)
