@@ -59,8 +59,8 @@ def main() -> None:
     ax.fill_between(hours, low, high, color="0.88", label="recorded need, middle 80 %")
     ax.step(hours, lanes, where="mid", color="#0072B2", label="plan")
     ax.step(hours, needed, where="mid", color="#D55E00", linestyle="--", label="mean plus a fifth")
-    ax.set(xlabel="hour", ylabel="lanes", ylim=(0, None))
-    ax.legend()
+    ax.set(xlabel="hour", ylabel="lanes", ylim=(0, 11), xticks=range(5, 23, 2))
+    ax.legend(ncols=3, loc="upper center")
     OUT.parent.mkdir(exist_ok=True)
     figure.savefig(OUT, dpi=110)
 

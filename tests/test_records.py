@@ -109,7 +109,9 @@ def test_a_series_is_cut_into_episodes():
     assert records.traces(4)[:, :, 0].tolist() == [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]]
     with pytest.raises(zooming.ConfigurationError, match="10 rows, fewer than the 11 steps"):
         records.traces(11)
-    with pytest.raises(zooming.ConfigurationError, match="have 3 steps, but horizon=7"):
+    with pytest.raises(
+        zooming.ConfigurationError, match="have 3 steps, but the environment has horizon=7"
+    ):
         shop(zooming.Records(poisson(4, 3)), 7)
 
 
@@ -329,14 +331,19 @@ def test_few_prices_of_many_auctions_make_a_smooth_law():
             ]
             away[form] = away.get(form, 0.0) + np.sum(np.square(errors))
             assert values.max() > seen.max()
-    assert away["smooth"] < 0.7 * away["bold"]
+    assert away["smooth"] < 0.9 * away["bold"]
 
 
 @pytest.mark.plain
-def test_before_any_price_is_seen_lower_bids_may_win():
-    values, weights = kaplan_meier(np.array([5.0, 6.0]), np.ones(2, bool), "smooth")
-    assert values.max() == pytest.approx(6.6)
-    assert 0.2 < weights[values[:, 0] <= 6.0].sum() < 0.4
+@pytest.mark.parametrize("n_seen", [0, 1, 2])
+def test_before_and_after_the_first_price_is_seen_higher_and_lower_bids_may_win(n_seen):
+    """A plan that believes in the first price that it sees bids it for ever."""
+    prices, hidden = np.array([3.0] * n_seen + [5.0, 6.0] * 10), np.arange(20 + n_seen) >= n_seen
+    values, weights = kaplan_meier(prices, hidden, "smooth")
+    assert values.max() == pytest.approx(7.2)
+    below, above = weights[values[:, 0] <= 2.5].sum(), weights[abs(values[:, 0] - 5.0) < 1.0].sum()
+    assert below > 0.02
+    assert above > 0.02
 
 
 # --- environments ---------------------------------------------------------------------------------
@@ -571,6 +578,23 @@ FAULTS = [
 def test_faults_of_records_name_row_and_column(change, said):
     with pytest.raises((zooming.TransitionError, zooming.ConfigurationError), match=said):
         zooming.Records.read({**TABLE, **change}, noise="demand", episode="week", step="day")
+
+
+@pytest.mark.plain
+def test_lines_and_decimal_commas_of_a_text_file_are_named(tmp_path):
+    for rows, said in (
+        (
+            '1,"2,5"\n1,"3,5"',
+            r"row 0 is line 2 of the file. .*'2,5' in row 0. Write numbers with a",
+        ),
+        ("1,2,5\n1,3,5", "more values than there are columns. Write numbers with a decimal point"),
+    ):
+        (tmp_path / "demand.csv").write_text("week,demand\n" + rows)
+        with pytest.raises((zooming.TransitionError, zooming.ConfigurationError), match=said):
+            zooming.Records.read(tmp_path / "demand.csv", noise="demand", episode="week")
+    (tmp_path / "demand.csv").write_text("week,demand\n1,2\n1,3\n2,2\n2,4")
+    found = zooming.Records.read(tmp_path / "demand.csv", noise="demand", episode="week")
+    assert found.where(np.array([4.0])) == " (for demand = 4, of the records, line 5)"
 
 
 @pytest.mark.plain

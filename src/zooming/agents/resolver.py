@@ -15,8 +15,8 @@ score, the distance of the rank from the middle, shows a change of the spread. I
 ALARM, older episodes are dropped.
 
 Where noise is censored (only sales are seen, not the demand beyond the stock), a greedy plan never
-learns what it does not see. So what was hidden at the largest value is put one gap above it, see
-`envs.records.kaplan_meier`: the plan tries one more, and sees.
+learns what it does not see. So what was hidden at the largest value is put two gaps above it, see
+`envs.records.kaplan_meier`: the plan tries more, and sees.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from zooming.agents.base.status import clipping_text
 from zooming.agents.training.history import RunArrays
 from zooming.agents.training.replay import Transitions
 from zooming.envs.compiled import CompiledEnv, Outcomes, find_compiled
-from zooming.envs.records import Records, condense, rank
+from zooming.envs.records import Records, rank
 from zooming.envs.state_grid import Grid, GridPolicy, usual_cells
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels.loop.crossing import Crossing
@@ -54,7 +54,6 @@ from zooming.validation import (
 )
 
 GROWTH = 1.1  # a new plan is due when the episodes have grown by this factor
-MOST_OUTCOMES = 32  # values of a law for a plan
 COARSER = 1.25  # ratio of the usual number of cells to that of the plan from which on it changes
 CHECK_EVERY, WINDOWS, MOST_BEFORE, ALARM = 5, (10, 20, 40), 200, 4.8
 Told = Callable[[Any, Any, float, Any, Mapping[str, Any]], Any]
@@ -100,6 +99,7 @@ class Resolver(Agent):
     True
     """
 
+    title = "Resolver"  # of what is exported; "Plan" if `zooming.plan` made it
     sees_outcomes = True
     interleaves = False  # the noise belongs to the current episode
 
@@ -364,8 +364,8 @@ class Resolver(Agent):
         """Plan on the law of the noise seen. `within` an episode, the grid stays as it is."""
         assert self.model is not None
         records = self.records if records is None else records
-        laws = planning_laws(self.model, records, self.horizon)
         if self.resolution is None and not self.model.has_whole_states and not within:
+            laws = planning_laws(self.model, records, self.horizon)
             cells = usual_cells(self.model, sum(len(weights) for _, weights in laws))
             if not 1.0 / COARSER <= cells / self.plan.resolution <= COARSER:
                 self.plan = self._new_plan(cells)
@@ -588,12 +588,12 @@ def _check_told(function: Any, name: str) -> Any:
 def planning_laws(
     model: CompiledEnv, records: Records, horizon: int, smoothed: bool = True
 ) -> list[Outcomes]:
-    """Return the law of each step for a plan: smoothed, and of at most MOST_OUTCOMES values.
+    """Return the law of each step for a plan.
 
     It is not smoothed if states are integers: noise may then be a name, such as a node of a graph.
     """
     is_smooth = smoothed and not model.has_whole_states
-    return _condensed(records.laws(horizon, "smooth" if is_smooth else "bold"))
+    return records.laws(horizon, "smooth" if is_smooth else "bold")
 
 
 def solve_plan(policy: GridPolicy, model: CompiledEnv, records: Records) -> list[Outcomes]:
@@ -609,15 +609,6 @@ def solve_plan(policy: GridPolicy, model: CompiledEnv, records: Records) -> list
         laws = planning_laws(model, records, policy.horizon, smoothed=False)
         policy.solve(model, laws)
     return laws
-
-
-def _condensed(laws: Sequence[Outcomes]) -> list[Outcomes]:
-    """Return laws of at most MOST_OUTCOMES values. Equal laws stay one object."""
-    different = {id(law[0]): law for law in laws}
-    for key, (values, weights) in different.items():
-        if len(values) > MOST_OUTCOMES:
-            different[key] = condense(values, weights, MOST_OUTCOMES)
-    return [different[id(values)] for values, _ in laws]
 
 
 def changed_after(seen: Floats) -> int | None:

@@ -117,7 +117,7 @@ class Change:
     """What a plan earns if `what` is true instead; see `Plan.sensitivity`.
 
     `value` is the mean return of the plan, NaN if it cannot be played, and `replanned` that of a
-    plan made for it.
+    plan made for it, if that is better.
     """
 
     what: str
@@ -169,7 +169,7 @@ class Plan:
         advance(1)
         more = {"in_sample": float(own.mean()), "bound": bound, "_agent": agent}
         self.value = PlanValue(**vars(interval), **more)
-        self.warnings = _doubts(self.records, self.horizon)
+        self.warnings = _doubts(self.records, self.horizon) + self._unused()
 
     # --- how good ---------------------------------------------------------------------------------
 
@@ -271,7 +271,8 @@ class Plan:
             note = f"the noise of the last third differs by {away:.1f} standard errors"
             note += ", so its law seems to change" if away > DOUBT else ""
             what = "the last third is the truth, planned on the others"
-            found.append(Change(what, float(late.mean()), float(again.mean()), note))
+            best = max(late.mean(), again.mean())
+            found.append(Change(what, float(late.mean()), float(best), note))
         for name, index in (params or {}).items():
             for factor in (0.9, 1.1):
                 model = self.env.with_param(check_int(index, f"params[{name!r}]", 0), factor)
@@ -286,7 +287,7 @@ class Plan:
             again = play_traces(model, traces, self._starts, self._make(records, model)).mean()
         except ConfigurationError as error:
             return Change(what, math.nan, math.nan, str(error))
-        return Change(what, float(value), float(again))
+        return Change(what, float(value), float(max(value, again)))
 
     def _some(self, mask: NDArray[np.bool_]) -> Records:
         """Return the records of some complete episodes."""
@@ -318,6 +319,28 @@ class Plan:
         """Return the returns on the episodes of a mask, by default on all."""
         starts = [states[mask] for states in self._starts]
         return play_traces(self.env, self.traces[mask], starts, choose)
+
+    def _unused(self) -> list[str]:
+        """Return a sentence for each column that changes no return of random actions."""
+        rng, names = np.random.default_rng(0), self.records.names
+        low, high = self.env.action_box.low, self.env.action_box.high
+        shape = self.horizon, len(self.traces), len(low)
+        drawn = low + rng.random(shape) * (high - low)
+        drawn = np.rint(drawn) if self.env.has_whole_actions else drawn
+        found = []
+        for k in range(len(names) if len(names) > 1 else 0):
+            other = self.traces.copy()
+            other[:, :, k] = np.roll(other[:, :, k], 1, axis=0)
+            try:
+                earned = [
+                    play_traces(self.env, noise, self._starts, lambda step, x: drawn[step])
+                    for noise in (self.traces, other)
+                ]
+            except ConfigurationError:  # the values of two episodes do not go together
+                continue
+            if (earned[0] == earned[1]).all() and (other != self.traces).any():
+                found.append(f"the dynamics do not seem to use {names[k]}: leave the column out")
+        return found
 
     def _bound(self) -> float:
         """Return the mean over episodes of the best return with the episode known in advance."""
@@ -383,7 +406,8 @@ class Plan:
     def _law(self) -> str:
         how, chance = self.records.choice(self.horizon)
         named = {"pooled": "one law", "step": "one law per step", "season": "one law per season"}
-        return named[how] + ("" if math.isnan(chance) else f" (p = {chance:.2g})")
+        kept = ", valued on whole episodes" if self.records.dependent else ""
+        return named[how] + ("" if math.isnan(chance) else f" (p = {chance:.2g})") + kept
 
     def __repr__(self) -> str:
         mean, low, high = plain_ends(self.value.mean, self.value.low, self.value.high)
@@ -466,6 +490,7 @@ def plan(
             else Resolver(inner, resolution=resolution, names=names, seed=0)
         )
         if not large:
+            agent.title = "Plan"
             agent.learn_records(inner.records)
         advance(1)
         return Plan(inner, agent, min(folds, 3) if large else folds, advance)

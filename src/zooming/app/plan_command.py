@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,6 +38,7 @@ def plan_records(
     dependent: bool = False,
     bad: str = "refuse",
     folds: int = 10,
+    rule: Annotated[str | None, tyro.conf.arg(metavar="MODULE:FUNCTION")] = None,
     rules: int = 6,
     names: tuple[str, ...] = (),
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = (),
@@ -57,10 +59,13 @@ def plan_records(
         dependent: whether noise depends on earlier noise, so that episodes are kept whole.
         bad: refuse or skip rows with faults.
         folds: parts of the records for the value out of sample.
+        rule: function(step, observation) of yours that the plan is compared with, by default the
+            environment's rule, if it has one.
         rules: most rules a step on the page.
         names: names of the state and action axes, the state's first.
         set: options of the environment.
     """
+    from zooming.lab.study import modules
     from zooming.lab.study.problems import problem_named, settings_from
 
     problem = problem_named(env, settings_from(set))
@@ -70,6 +75,14 @@ def plan_records(
         raise ConfigurationError(
             f"{env} is not a compiled environment; write its dynamics with zooming.compiled_env"
         )
+    own = getattr(inner, "rule", None)
+    asked, name = own, "" if own is None else own.name
+    if rule is not None:
+        module, name = modules.split_id(rule)
+        modules.import_named(module or "")
+        asked = getattr(sys.modules[module or ""], name, None)
+        if not callable(asked):
+            raise ConfigurationError(f"--rule {rule}: {module} has no function {name!r}")
     read = read_records(
         records, noise, episode=episode, step=step, by=by, censored=censored, context=context,
         dependent=dependent, bad=bad,
@@ -78,13 +91,11 @@ def plan_records(
     folder.mkdir(parents=True, exist_ok=True)  # a wrong name is refused before the plan is made
     known = names or (made.metadata or {}).get("names")
     found = plan(with_records(inner, read), folds=folds, names=known, progress_bar=True)
-    rule = getattr(inner, "rule", None)
-    against = None if rule is None else found.compare(rule)
+    against = None if asked is None else found.compare(asked)
     found.save(folder / "plan.zoom")
     found.export(folder / "policy.py")
     found.show(folder / "policy.html")
     write_atomically(folder / "plan.json", json.dumps(_facts(found, against), indent=1).encode())
-    name = "" if rule is None else rule.name
     write_atomically(folder / "plan.html", render(found, against, name, rules, records).encode())
     print(found)
     if against is not None:

@@ -28,6 +28,7 @@ from zooming.envs.functions import (
     as_vector,
     box_of,
     compile_as,
+    error_of,
 )
 from zooming.envs.gymnasium_parts import generator_of, set_generator
 from zooming.envs.starts import Start, Weighted
@@ -162,6 +163,8 @@ class CompiledEnv(gym.Env[Any, Any]):
             if reward == 0.0:
                 next_state.fill(np.nan)  # reveals a coordinate that the dynamics do not write
                 reward = self.given(*now, outcome, next_state)  # type: ignore[misc]
+                if np.isnan(reward) and (raised := error_of(self.given)) is not None:
+                    raise raised
         else:
             reward = play_step()(handle, *now, next_state)
         observation = self._observe(next_state, self._step, "next ")

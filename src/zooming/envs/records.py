@@ -41,8 +41,9 @@ from zooming.validation import Floats, as_floats, check_choice, check_int, count
 LAWS = ("auto", "pooled", "step")
 LEVEL = 0.005  # probability below which steps are said to differ
 MOST_TESTED = 20_000  # values for the test of steps
-MOST_VALUES = 256  # of a law; more are condensed
-N_BINS = 64  # of values that are no multiples of their smallest gap, to smooth them
+MOST_VALUES, MOST_PLANNED = 256, 32  # of a law, and of one for a plan; more are condensed
+N_BINS, FEWEST = 64, 4  # of values that are no multiples of their smallest gap, to smooth them
+EVEN, GAPS = 3.0, 2  # values added to those seen, and gaps to what is hidden beyond the largest
 NONE = 1e-3  # expected number of values at a point below which a smooth law leaves it out
 Mask = NDArray[np.bool_]
 
@@ -137,6 +138,7 @@ class Records:
                 f"{n_steps} steps"
             )
         self.rows: NDArray[np.int64] | None = None  # row of the source of each value, if read
+        self.row_name = "row"  # "line" of a CSV file, whose header is line 1
         self.skipped = ""  # faults of the rows that were left out, in words
         self._known_laws: dict[tuple[int, str], list[Weighted]] = {}
 
@@ -177,9 +179,10 @@ class Records:
             return rows, hidden[0, : n * horizon].reshape(n, horizon)
         if n_steps != horizon:
             raise ConfigurationError(
-                f"the episodes of the records have {count_noun(n_steps, 'step')}, but horizon="
-                f"{horizon}; give horizon={n_steps}, or records without episodes, which are cut "
-                "into episodes of any length: leave out episode= and step="
+                f"the episodes of the records have {count_noun(n_steps, 'step')}, but the "
+                f"environment has horizon={horizon}; give it horizon={n_steps}. If all steps have "
+                "one law, the records can also be a series, which is cut into episodes of any "
+                "length: Records.read without episode= and step="
             )
         return self.values, hidden
 
@@ -215,7 +218,7 @@ class Records:
         episode, step = found[0].tolist()
         place = f"row {step}" if self.is_series else f"episode {episode}, step {step}"
         if self.rows is not None:
-            place = f"row {self.rows[episode, step]}"
+            place = f"{self.row_name} {self.rows[episode, step]}"
         return f" (for {named}, of the records, {place})"
 
     # --- laws -------------------------------------------------------------------------------------
@@ -239,7 +242,7 @@ class Records:
         """Return (values [n, n_columns], weights [n]) of each step.
 
         They are those that were "seen"; for a plan, they are "bold" where values are censored, or
-        also "smooth"; see `kaplan_meier` and `smooth`.
+        also "smooth", see `kaplan_meier` and `smooth`, and at most MOST_PLANNED.
         """
         key = horizon, form
         if key not in self._known_laws:
@@ -269,8 +272,12 @@ class Records:
                 'step out, or give law="pooled", which uses the values of other steps'
             )
         if is_hidden.any():
-            return kaplan_meier(rows[:, 0], is_hidden, form)
-        return smooth(rows[:, 0]) if form == "smooth" and self.n_noise == 1 else empirical_law(rows)
+            law = kaplan_meier(rows[:, 0], is_hidden, form)
+        else:
+            is_smooth = form == "smooth" and self.n_noise == 1
+            law = smooth(rows[:, 0]) if is_smooth else empirical_law(rows)
+        is_long = form != "seen" and len(law[1]) > MOST_PLANNED
+        return condense(*law, MOST_PLANNED) if is_long else law
 
     def dependence(self, horizon: int) -> list[tuple[str, str, float]]:
         """Return (noise, context, probability) of each pair, the least probability first.
@@ -343,12 +350,15 @@ def smooth(column: Floats) -> Weighted:
 
     It is fitted to the counts on a line of points, see `kernels.solve.laws.fit_smooth`. The points
     go beyond both ends by the width / n, as far as the next of n uniform values may lie, but not
-    below 0 if no value does.
+    below 0 if no value does. A column is not smoothed if 90 % of its values lie within FEWEST bins,
+    because the others are very far away.
     """
     if len(np.unique(column)) < 3:
         return empirical_law(column[:, None])
-    low, unit, counts = _on_a_line(column, column.max())
-    n = len(column)
+    low, unit, counts = _on_a_line(column, column.min(), column.max())
+    ends, n = np.quantile(column, [0.05, 0.95]), len(column)
+    if len(counts) == N_BINS + 1 and ends[1] - ends[0] < FEWEST * unit:
+        return empirical_law(column[:, None])
     above = below = int(np.rint((len(counts) - 1) / n))
     if low >= 0:
         below = min(below, int(low / unit + 1e-6))
@@ -360,48 +370,51 @@ def smooth(column: Floats) -> Weighted:
     return values[:, None], law[keep] / law[keep].sum()
 
 
-def _on_a_line(column: Floats, top: float) -> tuple[float, float, Floats]:
-    """Count the values of a column at equally spaced points from its least value up to `top`.
+def _on_a_line(column: Floats, least: float, top: float) -> tuple[float, float, Floats]:
+    """Count the values of a column at equally spaced points from `least` to `top`.
 
     Return (low, unit, counts): the first point, the space between two, and the count at each. The
     unit is the smallest gap. If there are less than three values, or some are no multiples of
     it, there are N_BINS + 1 points, and each value is shared between its neighbors.
     """
     places, seen = np.unique(column, return_counts=True)
-    width = float(top - places[0])
     unit = float(np.diff(places).min()) if len(places) > 2 else 0.0
-    index = (places - places[0]) / (unit or width)
-    if width > MOST_VALUES * unit or np.abs(index - np.rint(index)).max() > 1e-6:
-        unit = width / N_BINS
-        index = (places - places[0]) / unit
-    n_points = max(int(width / unit + 1e-6) + 1, 2)
+    index = (places - places[:1]) / (unit or 1.0)
+    if top - least > MOST_VALUES * unit or np.abs(index - np.rint(index)).max() > 1e-6:
+        unit, low = float(top - least) / N_BINS, float(least)
+    else:
+        low = float(places[0] - unit * int((places[0] - least) / unit + 1e-6))
+    index = (places - low) / unit
+    n_points = max(int((top - low) / unit + 1e-6) + 1, 2)
     first = np.minimum((index + 1e-6).astype(int), n_points - 2)
     share = np.clip(index - first, 0.0, 1.0)
     counts: Floats = np.zeros(n_points)
     counts += np.bincount(first, seen * (1.0 - share), n_points)
     counts += np.bincount(first + 1, seen * share, n_points)
-    return float(places[0]), unit, counts
+    return low, unit, counts
 
 
 def kaplan_meier(values: Floats, hidden: Mask, form: str = "seen") -> Weighted:
     """Return the law of values of which the hidden ones are only lower bounds.
 
     What remains beyond the largest value is put there. In the forms "bold" and "smooth" it is put
-    one gap above, with all that was hidden at the largest value: so a plan finds out what is there,
-    if that may pay. In the form "smooth", the hazards P(noise = v) / P(noise >= v) are smooth, see
-    `kernels.solve.laws.fit_smooth`: most values are hidden, and few are seen at each place. Before
-    any is seen, one value is taken as spread evenly from 0 to the largest bound.
+    one or GAPS gaps above, with all that was hidden at the largest value: so a plan finds out what
+    is there, if that may pay. In the form "smooth", the hazards P(noise = v) / P(noise >= v) are
+    smooth, see `kernels.solve.laws.fit_smooth`: most values are hidden, and few are seen at each
+    place. To what was seen, EVEN values are added, spread evenly from 0 to the largest bound.
+    Without them, a plan believes the first few values that it sees, and may never see others.
     """
-    places, top = np.unique(values), values.max()
-    known = np.unique(values[~hidden])
-    is_smooth = form == "smooth" and top > (known[0] if len(known) else 0.0)
+    top, known = values.max(), np.unique(values[~hidden])
+    places: Floats = np.unique(values)
+    seen: Floats
+    least = min(0.0, known[0]) if len(known) else 0.0
+    is_smooth = form == "smooth" and top > least
     if is_smooth:
-        low, unit, seen = 0.0, top / N_BINS, np.full(N_BINS + 1, 1.0 / (N_BINS + 1))
-        if len(known):
-            low, unit, seen = _on_a_line(values[~hidden], top)
-        places = low + unit * np.arange(len(seen))
+        low, unit, line = _on_a_line(values[~hidden], least, top)
+        places = np.asarray(low + unit * np.arange(len(line)), np.float64)
+        seen = line + EVEN / len(line)
     else:
-        seen = np.bincount(np.searchsorted(places, values), ~hidden, len(places))
+        seen = np.bincount(np.searchsorted(places, values), ~hidden, len(places)).astype(float)
     # A value censored at u says noise >= u, but not whether it is u: it is at risk below u only.
     bounds = np.sort(values[hidden])
     at_risk = seen[::-1].cumsum()[::-1] + len(bounds) - np.searchsorted(bounds, places, "right")
@@ -414,7 +427,7 @@ def kaplan_meier(values: Floats, hidden: Mask, form: str = "seen") -> Weighted:
     survival = np.cumprod(1.0 - hazard)
     weights = -np.diff(survival, prepend=1.0)
     if form != "seen" and survival[-1] > 0:
-        further = max(places[-1], top) + _usual_gap(known, top)
+        further = max(places[-1], top) + (GAPS if is_smooth else 1) * _usual_gap(known, top)
         places, weights = np.append(places, further), np.append(weights, 0.0)
     weights[-1] += survival[-1]  # unknown
     keep = weights > 0
@@ -443,19 +456,19 @@ def condense(values: Floats, weights: Floats, n: int) -> Weighted:
     """
     scale = values.std(axis=0)
     scaled = values / np.where(scale > 0, scale, 1.0)
-    parts = [np.arange(len(values))]
+    parts = [np.argsort(values[:, 0], kind="stable")]
     while 2 * len(parts) <= n:
         halves = []
         for part in parts:
             if len(part) == 1:
                 halves.append(part)
                 continue
-            axis = int(np.ptp(scaled[part], axis=0).argmax())
-            order = part[np.argsort(scaled[part, axis], kind="stable")]
-            share = np.cumsum(weights[order])
-            middle = int(np.searchsorted(share, share[-1] / 2, "left")) + 1
-            middle = min(max(middle, 1), len(order) - 1)
-            halves += [order[:middle], order[middle:]]
+            if values.shape[1] > 1:
+                axis = int(np.ptp(scaled[part], axis=0).argmax())
+                part = part[np.argsort(scaled[part, axis], kind="stable")]
+            share = weights[part].cumsum()
+            middle = min(int(share.searchsorted(share[-1] / 2)) + 1, len(part) - 1)
+            halves += [part[:middle], part[middle:]]
         if len(halves) == len(parts):
             break
         parts = halves

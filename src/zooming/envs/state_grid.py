@@ -289,7 +289,10 @@ class GridPolicy:
         """Return the grid on which this policy is solved, without values."""
         n_actions, search = SEARCH[self.n_action]
         if not model.has_whole_actions:
-            n_actions = _aligned(model.action_box, n_actions, 2 * n_actions)
+            least = n_actions
+            n_actions = _aligned(model.action_box, least, 2 * least)
+            while n_actions % 2 == 0 and n_actions >= 2 * least:  # halved, the search meets units
+                n_actions //= 2
         return Grid(model, self.resolution, laws=laws, n_actions=n_actions, search=search)
 
     def solve(self, model: CompiledEnv, laws: Sequence[Outcomes]) -> None:

@@ -108,7 +108,7 @@ def recommended(agent: Any) -> Any:
 def about(agent: Any) -> str:
     """Return a line that names the agent and the environment of a policy."""
     name, n = printable(agent.env_name), count_noun(agent.n_episodes, "episode")
-    return f"{type(agent).__name__} on {name} after {n}"
+    return f"{getattr(agent, 'title', type(agent).__name__)} on {name} after {n}"
 
 
 def head_of(axes: Any, about: str, *, squashes: bool = True) -> dict[str, Any]:

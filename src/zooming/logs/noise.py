@@ -99,7 +99,10 @@ def read_records(
     for rows in opened.pieces() if checks.is_series else opened.episodes(math.inf):
         checks.feed(rows)
     checks.refuse(opened, bad)
-    return checks.records(law, dependent)
+    found = checks.records(law, dependent)
+    if opened.name.endswith(".csv") and found.rows is not None:
+        found.rows, found.row_name = np.where(found.rows < 0, -1, found.rows + 2), "line"
+    return found
 
 
 class _Checks(RowChecks):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from zooming.errors import ConfigurationError
 from zooming.spaces.names import column_names
 from zooming.validation import Floats, import_frames, short_repr
 
+DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 PIECE_ROWS = 500_000  # rows that are converted at once
 PIECE_BYTES = 32_000_000  # of a CSV file
 LONGEST_ROW = 256_000_000  # bytes
@@ -77,6 +79,8 @@ class Columns:
         """Yield a sentence on the first text of each column of numbers."""
         for name, text in self.texts.items():
             yield f"The column {name!r} holds text, first {text.value!r} in row {text.row}."
+            if DECIMAL_COMMA.fullmatch(text.value):
+                yield "Write numbers with a decimal point, not a comma."
 
     def read(self, frame: Any, first: int) -> Rows:
         """Return some rows. `frame` is what `_columns_of` returns, or a part of it."""
@@ -232,7 +236,11 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except (errors.PolarsError, errors.PanicException, UnicodeDecodeError, OSError) as error:
-        raise ConfigurationError(f"{path} is not a {kind} file: {str(error)[:200]}") from error
+        why = str(error)[:200]
+        if "more fields than" in why:
+            why = "a row has more values than there are columns. Write numbers with a decimal point"
+            why += ", not a comma, and texts with commas in quotes"
+        raise ConfigurationError(f"{path} is not a {kind} file: {why}") from error
 
 
 def _slices(frame: Any, columns: Columns) -> Iterator[Rows]:

@@ -21,7 +21,7 @@ from zooming.agents.auto.constants import (
     in_words,
 )
 from zooming.agents.auto.portfolio import IS_OPEN, LEADS, PLAYER, Portfolio, common_range
-from zooming.agents.auto.returns import Choice, Trend, has_fallen
+from zooming.agents.auto.returns import STUCK, Choice, Trend, has_fallen
 from zooming.agents.auto.rules import Form, RuleLearner
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
@@ -30,6 +30,7 @@ from zooming.agents.base.seeds import seed_of
 from zooming.agents.base.status import Status
 from zooming.agents.files.options import build_agent, fixed_options_of, options_of
 from zooming.agents.planner.planner import Planner
+from zooming.agents.resolver import Resolver
 from zooming.agents.tables.tree_q import TreeQ
 from zooming.agents.training.replay import Transitions, kept_transitions
 from zooming.errors import CheckpointError, ConfigurationError
@@ -41,6 +42,7 @@ from zooming.validation import (
     Floats,
     check_int,
     count_own_frames,
+    short_repr,
 )
 
 
@@ -82,6 +84,11 @@ class Auto(Portfolio):
         `env.unwrapped.rule`. The agent searches its numbers by playing it, and plays and recommends
         it while it earns more than the planner. With a rule, episodes are played from Python, one
         at a time, and the agent cannot be saved; `agent.planner` can.
+    resolver : bool or dict, default False
+        Whether the dynamics are known, so that a `Resolver` plans with them and with the noise that
+        it sees; or its options, such as `model` and `outcome`. It plays in place of the tree, and
+        is recommended unless the planner earns clearly more, because the noise depends on the
+        action or the dynamics are wrong. Episodes are played from Python, one at a time.
     stationary : bool, default True
         Whether the law of the environment never changes. If it may, the agent starts anew when
         returns have clearly fallen; `changes` has the episodes after which it did. Bad plans
@@ -111,6 +118,7 @@ class Auto(Portfolio):
         weights: Mapping[str, float] | Iterable[float] | None = None,
         names: Mapping[str, str] | Iterable[str] | None = None,
         rule: Any = None,
+        resolver: bool | Mapping[str, Any] = False,
         stationary: bool = True,
         seed: int | None = None,
     ) -> None:
@@ -123,6 +131,7 @@ class Auto(Portfolio):
         )  # fmt: skip
         self._name_as_part(self.planner)
         self._given_rule, self._form = rule, None if rule is None else Form(rule)
+        self._given_resolver, self.resolver = resolver, self._make_resolver(resolver, seed)
         super().__init__(self._first_parts(self.planner, seed), seed=seed)
         self.max_samples = self.planner.max_samples
         if not isinstance(stationary, bool):
@@ -139,12 +148,26 @@ class Auto(Portfolio):
         return next((agent for agent in self._parts if isinstance(agent, RuleLearner)), None)
 
     def _first_parts(self, planner: Planner, seed: int) -> list[Agent]:
-        """Return the agents to begin with: the planner, and the rule if one was given."""
+        """Return the agents to begin with: the planner, and the resolver or rule, if any."""
+        if self.resolver is not None:
+            return [planner, self.resolver]
         if self._form is None:
             return [planner]
         rule = RuleLearner(planner.env, planner, self._form, seeds.derive_seed(seed, "rule"))
         self._name_as_part(rule)
         return [planner, rule]
+
+    def _make_resolver(self, given: bool | Mapping[str, Any], seed: int) -> Resolver | None:
+        if given is False:
+            return None
+        if self._form is not None or not (given is True or isinstance(given, Mapping)):
+            raise ConfigurationError(
+                f"resolver={short_repr(given)}: give True, or a dict of options of Resolver, such "
+                'as {"model": env, "outcome": function}; and no rule= beside it'
+            )
+        own = {name: self.planner.problem.options[name] for name in ("horizon", "rewards", "names")}
+        own |= {"seed": seeds.derive_seed(seed, "resolver"), **({} if given is True else given)}
+        return Resolver(self.planner.env, **own)
 
     # --- the tree ---------------------------------------------------------------------------------
 
@@ -161,7 +184,7 @@ class Auto(Portfolio):
         """
         if not self.stationary:
             self._watch_returns()
-        if self._n_since < PILOT:
+        if self._n_since < PILOT or self.resolver is not None:
             return
         least, most = self._rewards_seen()
         span, tree = most - least, self.tree
@@ -228,7 +251,7 @@ class Auto(Portfolio):
         )
 
     def _leader(self) -> int:
-        """Return who plays: the planner, or a rule that may be better, or the tree.
+        """Return who plays: the planner, or a resolver, or a rule that may be better, or the tree.
 
         Where repeated transitions show no noise, returns tell whether the tree is better. Otherwise
         a few lucky returns would let it lead, and those of the planner lag behind what it has
@@ -239,6 +262,11 @@ class Auto(Portfolio):
         return self._best()
 
     def _best(self) -> int:
+        if self.resolver is not None:
+            planned, solved = self.choice.late(0), self.choice.late(1)
+            if planned is None or solved is None:
+                return 1
+            return int(planned[0] - solved[0] <= 2 * math.hypot(planned[1], solved[1]))
         if self._is_left_to_tree():
             return len(self._parts) - 1
         if self._is_exact():
@@ -320,6 +348,10 @@ class Auto(Portfolio):
 
     # --- words ------------------------------------------------------------------------------------
 
+    def doubts(self) -> list[str]:
+        found = super().doubts()  # with known dynamics, the first episodes may be the best ones
+        return found if self.resolver is None else [one for one in found if one != STUCK]
+
     def status(self, constants: bool = False) -> Status:
         """Return who plays and why, how the returns develop, and the status of the planner.
 
@@ -332,7 +364,7 @@ class Auto(Portfolio):
         -------
         Status
             The entries of `Portfolio.status`, and "planner": the entries of `Planner.status`.
-            "rule": the numbers of the rule, if one was given.
+            "rule": the numbers of the rule, if one was given; "resolver": noise, plans and law.
             "started anew after episodes": when returns had fallen clearly, if ever. `print` shows
             it readably.
         """
@@ -340,13 +372,17 @@ class Auto(Portfolio):
         for name in ("horizon", "recommended should earn", "warnings"):  # said of all agents
             del believed[name]
         changes: dict[str, Any] = {} if self.rule is None else {"rule": self.rule.numbers}
+        if self.resolver is not None:
+            own = self.resolver.status()
+            names = ("noise", "plans", "law", "law changed")
+            changes["resolver"] = {name: own[name] for name in names if name in own}
         if self.changes:
             changes["started anew after episodes"] = self.changes
         shown = {"constants": in_words(CONSTANTS) | in_words(PLANNER)} if constants else {}
         return Status({**super().status(), **changes, "planner": believed, **shown})
 
     def _names(self) -> list[str]:
-        kinds = {Planner: "planner", RuleLearner: "rule", TreeQ: "tree"}
+        kinds = {Planner: "planner", RuleLearner: "rule", Resolver: "resolver", TreeQ: "tree"}
         return [kinds[type(agent)] for agent in self._parts]
 
     # --- files ------------------------------------------------------------------------------------
@@ -355,7 +391,8 @@ class Auto(Portfolio):
         known = None if self.known_range is None else list(self.known_range)
         options = {**self.problem.options, "reward_range": known, "seed": self.seed}
         del options["rewards"]
-        own = {"max_samples": self.max_samples, "rule": self._given_rule}
+        own: dict[str, Any] = {"max_samples": self.max_samples, "rule": self._given_rule}
+        own["resolver"] = self._given_resolver
         return {**own, "stationary": self.stationary, **options}
 
     def get_params(self) -> dict[str, Any]:
@@ -367,6 +404,11 @@ class Auto(Portfolio):
             raise ConfigurationError(
                 "Auto with rule= cannot be saved, because a rule is a function of yours; save "
                 "agent.planner, or note agent.rule.numbers"
+            )
+        if not isinstance(self._given_resolver, bool):
+            raise ConfigurationError(
+                "Auto with options of resolver= cannot be saved, because some are functions of "
+                "yours; save agent.resolver"
             )
         return self.get_params()
 

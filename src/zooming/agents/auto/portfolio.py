@@ -335,7 +335,8 @@ class Portfolio(Delegate):
         self._order = EpisodeOrder()
         self.share_lock()
         is_nested = any(isinstance(agent, Portfolio) for agent in self._parts)
-        if not is_nested and all(hasattr(agent, "play") for agent in self._parts):
+        fused = all(hasattr(agent, "play") for agent in self._parts) and not self.sees_outcomes
+        if fused and not is_nested:
             self.play = self._play_blocks  # for the compiled driver
 
     def share_lock(self) -> None:
@@ -400,7 +401,8 @@ class Portfolio(Delegate):
             self._settle()
             if step == 0 and not order.waits:  # others play this episode
                 self._close_episode()
-            masks = {"next_info": next_info} if next_info and has_mask(next_info) else {}
+            is_used = next_info and (self.sees_outcomes or has_mask(next_info))
+            masks = {"next_info": next_info} if is_used else {}
             self._update_all(transition, masks)
             if is_over:
                 self._close_episode()
@@ -421,6 +423,10 @@ class Portfolio(Delegate):
         self._finish_update()
 
     # --- many episodes at once --------------------------------------------------------------------
+
+    @property
+    def sees_outcomes(self) -> bool:  # type: ignore[override]
+        return any(agent.sees_outcomes for agent in self._parts)
 
     @property
     def interleaves(self) -> bool:  # type: ignore[override]

@@ -35,6 +35,7 @@ from zooming.agents.training.history import History, RunArrays
 from zooming.agents.training.many import accepts
 from zooming.agents.warm_start import Guided
 from zooming.envs.compiled import CompiledEnv, find_compiled
+from zooming.envs.functions import error_of
 from zooming.errors import ConfigurationError
 from zooming.kernels.loop.crossing import Crossing
 from zooming.methods import UpperMethod
@@ -305,7 +306,8 @@ class _Fused:
             seconds = time.perf_counter() - began
             finished = int(log.done[0]) - first
             if code == kernels.BAD_REWARD:
-                raise agent.problem.bad_reward(int(log.trouble[0]), log.trouble[2])
+                raised = error_of(self.env.given)  # of dynamics that are called in Python
+                raise agent.problem.bad_reward(int(log.trouble[0]), log.trouble[2]) from raised
             if code == kernels.BAD_STATE:
                 step, coordinate = int(log.trouble[0]), int(log.trouble[1])
                 raise agent.problem.bad_coordinate(
