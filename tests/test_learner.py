@@ -127,7 +127,7 @@ def came_back(learner, agent, folder):
 @pytest.mark.parametrize("ties", ["random", "first"])
 @pytest.mark.parametrize("cap", ["remaining", "horizon"])
 def test_invariant_the_double_build_is_adaptive_q_in_every_bit(tmp_path, ties, cap):
-    agent = make_agent(ties=ties, cap=cap)
+    agent = make_agent(ties=ties, cap=cap, steps_per_partition=1 if ties == "first" else 3)
     learner = Learner(agent, tmp_path)
     play_both(agent, learner, 1000, np.random.default_rng(0))
     assert agent.n_balls == agent.max_balls
