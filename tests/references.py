@@ -641,8 +641,9 @@ class ReferenceBudgetQ:
         ball.q_value = (1 - rate) * ball.q_value + rate * target
         if ball.n_visits >= ball.due:
             self.make_parts(ball)
-        n_recent = min(max(self.episode, 1), 50) * self.horizon
-        self.mean_reward += (reward - self.mean_reward) / n_recent
+        if len(self.roots) < self.horizon:
+            n_recent = min(max(self.episode, 1), 50) * self.horizon
+            self.mean_reward += (reward - self.mean_reward) / n_recent
 
     def make_parts(self, ball: BudgetBall) -> None:
         sides = self.sides(ball)

@@ -130,7 +130,9 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
     }  # fmt: skip
     less = " - zl_to_come(z, step)" if together > 1 else ""
     if together > 1:
-        constants |= {"RECENT": RECENT} | ({} if number == "int" else {"FINE": 1})
+        most = c_literal(max(abs(low), abs(high)), kind) if number != "int" else 2**31 // horizon
+        constants |= {"RECENT": RECENT, "MOST_MEAN": most}
+        constants |= {} if number == "int" else {"FINE": 1}
     if number == "int":
         more = f"* {1 << fine - shift}" if fine >= shift else f"/ {1 << shift - fine}"
         constants |= {
@@ -172,7 +174,7 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
         "first_rows": n_first,
         "first_balls": n_balls,
         "n_recent": ", n_recent" if less else "",
-        "bad_mean": " || !(z->mean - z->mean == 0)" if less and number != "int" else "",
+        "bad_mean": less and " || !(z->mean <= ZL_MOST_MEAN && z->mean >= -ZL_MOST_MEAN)",
         "paid": "ZL_REWARD(reward) * (65536 / ZL_FINE)" if number == "int" else "reward",
         "axes": axes,
         "actions": axes[n_state:],

@@ -143,6 +143,11 @@ def _fault_of_values(
     """Return a sentence on the first fault of values and statistics, or None."""
     if not (np.isfinite(rows["value"][used]).all() and np.isfinite(stats).all()):
         return "a value is not finite"
+    most = max(abs(core["reward_low"][0]), abs(core["reward_high"][0])) * (
+        1 + kernels.LENGTH_TOLERANCE
+    )
+    if not abs(core["mean_reward"][0]) <= most:
+        return "the mean reward is not one of its range"
     if stats.shape != (len(rows) if has_stats(core) else 0, core["n_stats"][0]):
         return "the numbers that balls keep do not fit the rows"
     is_tree = core["bonus_rule"][0] == INDEX

@@ -198,7 +198,7 @@ def take_split_options(
     if max_balls is not None and not (is_whole and agent.n_roots <= max_balls <= MOST_BALLS):
         raise ConfigurationError(
             f"max_balls={max_balls!r}: give a whole number, at least one ball per "
-            f"{'agent' if agent.shares_steps else 'step'} "
+            f"{'agent' if agent.shares_steps else 'partition'} "
             f"({agent.n_roots}) and at most {MOST_BALLS:,}"
         )
     agent.max_balls = None if max_balls is None else int(max_balls)

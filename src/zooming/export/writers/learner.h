@@ -399,8 +399,7 @@ static inline int zl_learn(zl_learner *z, int step, const zl_number *state, cons
  * decisions are waiting, the oldest is forgotten. */
 static inline int zl_ask(zl_learner *z, int step, const zl_number *state, zl_number *action) {
     const uint32_t ticket = z->next_ticket, at = ticket % ZL_PENDING;
-    const int code = zl_act(z, step, state, action);
-    int i;
+    int i, code = zl_act(z, step, state, action);
     if (code) return code;
     z->next_ticket = (ticket + 1) & 0x7FFFu; /* fits an int of 16 bits */
     z->asked[at] = (uint16_t)(ticket + 1);

@@ -246,8 +246,9 @@ def update(t, step, row, reward, next_value, action):
     core = t.core
     to_come = core[0]["mean_reward"] * ahead(core, step)
     is_due = update_ball(t, step, row, reward, next_value - to_come, action)
-    n_episodes = min(max(core[0]["episode"], 1), RECENT)
-    core[0]["mean_reward"] += (reward - core[0]["mean_reward"]) / (core[0]["horizon"] * n_episodes)
+    if core[0]["shared"] > 0:
+        n_recent = core[0]["horizon"] * min(max(core[0]["episode"], 1), RECENT)
+        core[0]["mean_reward"] += (reward - core[0]["mean_reward"]) / n_recent
     return is_due
 
 
