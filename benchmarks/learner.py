@@ -86,8 +86,8 @@ def measure(folder: Path, number: str, max_balls: int) -> list[str]:
 
 
 EMPTY = """    unsigned h;
-    z->random = 1, z->episode = 0, z->n_rows = ZL_ROOTS, z->n_balls = ZL_HORIZON;
-    for (h = 0; h < ZL_HORIZON; ++h) z->value[h] = (zl_value)zl_ceiling[h];
+    z->random = 1, z->episode = 0, z->n_rows = ZL_ROOTS, z->n_balls = ZL_TREES;
+    for (h = 0; h < ZL_TREES; ++h) z->value[h] = (zl_value)zl_ceiling[h * ZL_TOGETHER];
     for (h = 0; h < ZL_ROOTS; ++h) z->visits[h] = z->last[h] = 0, z->cuts[h][0] = 0;
     for (h = 0; h < ZL_ROOTS; ++h) z->parent[h / 2] = ZL_ROWS;
 }
@@ -101,12 +101,16 @@ WITHOUT = {  # what is taken out: (from, to, in its place), all of which the hea
         ("    unsigned n_parts = 1, first = row, pair = z->n_rows, removed, i;", "",
          "    unsigned n_parts = 1, first = row, pair = z->n_rows, i;"),
     ],
+    "steps share a tree": [
+        ("        next_value += zl_to_come(z, step + 1) / ZL_FINE;\n", "", ""),
+        (" - zl_to_come(z, step)", "", ""),
+        ("    n_recent = z->episode >", "(ZL_HORIZON * n_recent);\n", ""),
+    ],
     "ages beyond 16 bits": [
-        ("    if (step == 0 && z->episode % 16384 == 0) {", "    n = z->visits[row] <",
-         "    n = z->visits[row] <"),
+        ("    n = z->episode % z->n_rows;", "    n = z->visits[row] <", "    n = z->visits[row] <"),
     ],
     "it begins with what the agent knows": [
-        ("    zl_stream s = {NULL, NULL, zl_first, 0};\n", "    zl_pass_all(z, &s);\n}\n", EMPTY),
+        ("    unsigned i, k;\n    z->random =", "    }\n}\n", EMPTY),
     ],
     "`best`": [],
     "bad input is an error": [

@@ -54,6 +54,7 @@ def main(episodes: int = 3000) -> None:
     for (name, value), style in zip(lines.items(), ("-.", ":", "-"), strict=True):
         print(f"{name:24} {value:.3f}")
         ax.axhline(value, color="gray", linestyle=style, label=name)
+    ax.margins(y=0.1)
     ax.set(xlabel="episodes", ylabel=f"mean return of the next {tail:,}")
     ax.legend(loc="center right", bbox_to_anchor=(1.0, 0.4))
     Path("out").mkdir(exist_ok=True)

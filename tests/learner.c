@@ -123,7 +123,7 @@ int main(void) {
             block[ZL_HEAD + (seed >> 33) % (length - 4 - ZL_HEAD)] = (unsigned char)(seed >> 24);
         }
         {
-            zl_stream s = {NULL, NULL, NULL, 0xFFFFFFFFu};
+            zl_stream s = {NULL, NULL, 0xFFFFFFFFu, 0};
             s.from = block;
             for (i = 0; i < length - 4; ++i) zl_pass(&s, 1, 0);
             for (i = 0; i < 4; ++i) block[length - 4 + i] = (unsigned char)((s.crc ^ 0xFFFFFFFFu) >> 8 * i);

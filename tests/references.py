@@ -548,15 +548,17 @@ class ReferenceBudgetQ:
 
     def __init__(
         self, axes: Sequence[tuple[int, bool, float]], n_state: int, horizon: int, bonus: float,
-        max_balls: int, split: str = "all", bits: Bits | None = None,
+        max_balls: int, split: str = "all", bits: Bits | None = None, together: int = 1,
     ) -> None:  # fmt: skip
         self.axes, self.n_state, self.horizon, self.bonus = axes, n_state, horizon, bonus
         self.max_balls, self.split, self.bits, self.episode = max_balls, split, bits, 0
+        self.groups = [range(horizon)[h : h + together] for h in range(0, horizon, together)]
+        self.mean_reward = 0.0
         self.roots = [
-            BudgetBall(step, None, float(horizon - step), [0.0] * len(axes))
-            for step in range(horizon)
+            BudgetBall(number, None, float(horizon - steps[0]), [0.0] * len(axes))
+            for number, steps in enumerate(self.groups)
         ]
-        self.n_rows = horizon + horizon % 2
+        self.n_rows = len(self.roots) + len(self.roots) % 2
         self.n_removed = 0
         # Categories are cut first, the most values first, level by level, as the table has it.
         level = [(root, [(0, n if c and w else 1) for n, c, w in axes]) for root in self.roots]
@@ -600,10 +602,17 @@ class ReferenceBudgetQ:
         longest = max(self.sides(ball))
         return (1 - 1e-12) / (longest * longest) if longest else math.inf
 
+    def number(self, step: int) -> int:
+        return next(number for number, steps in enumerate(self.groups) if step in steps)
+
+    def to_come(self, step: int) -> float:
+        """Return what the later steps of the same partition are expected to pay."""
+        return self.mean_reward * (self.groups[self.number(step)][-1] - step)
+
     def relevant(self, step: int, state: Sequence[float]) -> list[BudgetBall]:
         return [
             ball
-            for ball in self.roots[step].active()
+            for ball in self.roots[self.number(step)].active()
             if all(
                 low <= x < high or x == high == 1
                 for x, (low, high) in zip(state, ball.box(), strict=False)
@@ -613,7 +622,7 @@ class ReferenceBudgetQ:
     def best(self, step: int, state: Sequence[float]) -> float:
         """Return V."""
         largest = max(ball.q_value for ball in self.relevant(step, state))
-        return min(float(self.horizon - step), largest)
+        return min(float(self.horizon - step), largest + self.to_come(step))
 
     def act(self, step: int, state: Sequence[float]) -> list[float]:
         """Return the center of the first best ball, for actions that are intervals."""
@@ -627,10 +636,14 @@ class ReferenceBudgetQ:
         ball.n_visits += 1
         ball.last = self.episode
         rate = (self.horizon + 1) / (self.horizon + ball.n_visits)
+        value -= self.to_come(step)
         target = reward + value + self.bonus / math.sqrt(ball.n_visits)
         ball.q_value = (1 - rate) * ball.q_value + rate * target
         if ball.n_visits >= ball.due:
             self.make_parts(ball)
+        if len(self.roots) < self.horizon:
+            n_recent = min(max(self.episode, 1), 50) * self.horizon
+            self.mean_reward += (reward - self.mean_reward) / n_recent
 
     def make_parts(self, ball: BudgetBall) -> None:
         sides = self.sides(ball)

@@ -422,7 +422,7 @@ def test_a_bad_option_of_a_tabled_agent_is_refused(agent, options, text):
 
 
 def test_a_bad_number_of_balls_is_refused():
-    for max_balls in (0, 2, -1, 2**31, 10.5, np.nan, "many", True):
+    for max_balls in (0, -1, 2**31, 10.5, np.nan, "many", True):
         with pytest.raises(zooming.ConfigurationError, match=r"max_balls=.*at least one ball per"):
             zooming.AdaptiveQ(Drift(), horizon=3, max_balls=max_balls)
 

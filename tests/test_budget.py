@@ -11,6 +11,7 @@ import zooming
 from helpers import Boxes, box, recorded, same_history
 from references import ReferenceBudgetQ
 from zooming import kernels
+from zooming.agents.files import container
 from zooming.agents.training.replay import update_each
 from zooming.kernels import ATOMS, WEIGHT
 
@@ -24,8 +25,9 @@ def agreeing(agent, reference):
     table = agent.table
     assert table.fault() is None
     assert agent.n_balls == len(reference.balls()) <= agent.max_balls
-    for step, root in enumerate(reference.roots):
-        balls = {ball.row: ball for ball in root.active()}
+    assert table.core["mean_reward"][0] == reference.mean_reward
+    for step in range(reference.horizon):
+        balls = {ball.row: ball for ball in reference.roots[reference.number(step)].active()}
         rows, low, high = table.boxes(step)
         assert rows.tolist() == sorted(balls)
         for row, *corners in zip(rows.tolist(), low.tolist(), high.tolist(), strict=True):
@@ -52,10 +54,13 @@ SPACES = {
     space=st.sampled_from(list(SPACES)),
     split=st.sampled_from(["all", "longest"]),
     horizon=st.integers(1, 3),
+    together=st.integers(1, 3),
     spare=st.integers(0, 12),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_every_ball_row_and_removal_agrees_with_the_reference(space, split, horizon, spare, seed):
+def test_every_ball_row_and_removal_agrees_with_the_reference(
+    space, split, horizon, together, spare, seed
+):
     kinds = [*SPACES[space][0], *SPACES[space][1]]
     n_state = len(SPACES[space][0])
     spaces = [
@@ -64,9 +69,10 @@ def test_every_ball_row_and_removal_agrees_with_the_reference(space, split, hori
     ]
     env = Boxes(*spaces)
     named = zooming.AdaptiveQ(env, horizon=1, seed=0).axes.names
-    n_first = horizon * (3 if space.startswith("category") else 1)
+    n_first = -(-horizon // together) * (3 if space.startswith("category") else 1)
     agent = zooming.AdaptiveQ(
         env, horizon=horizon, bonus=0.3, split=split, max_balls=n_first + spare, seed=0,
+        steps_per_partition=together,
         ordered=[name for name, (n, _) in zip(named, kinds, strict=True) if n > 0],
         weights=[weight for _, weight in kinds],
     )  # fmt: skip
@@ -74,7 +80,9 @@ def test_every_ball_row_and_removal_agrees_with_the_reference(space, split, hori
         (int(axis[ATOMS]), n < 0, float(axis[WEIGHT]))
         for axis, (n, _) in zip(agent.axes.table, kinds, strict=True)
     ]
-    reference = ReferenceBudgetQ(axes, n_state, horizon, 0.3, n_first + spare, split)
+    reference = ReferenceBudgetQ(
+        axes, n_state, horizon, 0.3, n_first + spare, split, None, together
+    )
     rng = np.random.default_rng(seed)
     places = rng.random((6, len(kinds)))
     for number in range(120):
@@ -96,8 +104,8 @@ def test_every_ball_row_and_removal_agrees_with_the_reference(space, split, hori
 
 @pytest.mark.plain
 def test_a_run_agrees_with_the_reference_over_many_removals():
-    agent = zooming.AdaptiveQ(oil(), ties="first", max_balls=17, seed=0)
-    reference = ReferenceBudgetQ([(0, False, 1.0)] * 2, 1, 5, 0.1, 17)
+    agent = zooming.AdaptiveQ(oil(), ties="first", max_balls=17, steps_per_partition=2, seed=0)
+    reference = ReferenceBudgetQ([(0, False, 1.0)] * 2, 1, 5, 0.1, 17, together=2)
     rng = np.random.default_rng(0)
     for _ in range(60):
         state = rng.random(1)
@@ -156,7 +164,9 @@ def test_until_the_table_is_full_the_run_is_that_of_an_unlimited_agent(kind):
     while free.n_balls < 90:
         free.learn(1)
         n_episodes += 1
-    limited, whole = (AGENTS[kind](oil(), max_balls=m, seed=2) for m in (free.n_balls, None))
+    apart = {} if "tree" in kind else {"steps_per_partition": 1}
+    limited = AGENTS[kind](oil(), max_balls=free.n_balls, seed=2, **apart)
+    whole = AGENTS[kind](oil(), seed=2)
     assert same_history(limited.learn(n_episodes), whole.learn(n_episodes))
     for step in range(5):
         ours, theirs = limited.partition(step), whole.partition(step)
@@ -165,16 +175,58 @@ def test_until_the_table_is_full_the_run_is_that_of_an_unlimited_agent(kind):
     assert limited.learn(1000).n_balls.max() == limited.max_balls
 
 
+def late_return(env, **options):
+    """Return the mean of the last tenth of 2,000 episodes over four seeds."""
+    agents = [zooming.AdaptiveQ(env, seed=seed, **options) for seed in range(4)]
+    return np.mean([agent.learn(2000).returns[-200:].mean() for agent in agents])
+
+
 def test_a_budget_adapts_where_stopping_would_not():
     """With 40 balls, 28 % of the unlimited return was left when splits only stopped."""
-    free, small = (
-        np.mean([
-            zooming.AdaptiveQ(oil(), max_balls=most, seed=seed).learn(2000).returns[-200:].mean()
-            for seed in range(4)
-        ])
-        for most in (None, 40)
-    )  # fmt: skip
+    free, small = (late_return(oil(), max_balls=most) for most in (None, 40))
     assert small > 0.9 * free
+
+
+def test_steps_share_partitions_where_balls_are_few_and_earn_more_for_it():
+    """With 60 balls for 12 steps of a queue, five balls a step learned next to nothing."""
+    assert [
+        zooming.AdaptiveQ(oil(), max_balls=most, seed=0).steps_per_partition
+        for most in (1, 40, 60, 100, 200)
+    ] == [5, 5, 3, 2, 1]
+    queue = gym.make("zooming/Queue-v0")
+    own, shared = (late_return(queue, max_balls=60, steps_per_partition=n) for n in (1, None))
+    assert shared > own + 20
+    with pytest.raises(zooming.ConfigurationError, match="steps_per_partition=2 needs a budget"):
+        zooming.AdaptiveQ(oil(), steps_per_partition=2)
+
+
+def test_values_of_a_shared_partition_count_the_steps_left_in_it():
+    agent = zooming.AdaptiveQ(oil(), max_balls=30, steps_per_partition=3, seed=0)
+    agent.learn(500)
+    mean = agent.table.core["mean_reward"][0]
+    assert 0.5 < mean < 1
+    values = [agent.q_value(step, [0.75], [0.75]) for step in range(5)]
+    assert np.diff(values[:3]) == pytest.approx([-mean, -mean])
+    assert values[3] - values[4] == pytest.approx(mean)
+    assert agent.partition(0).q_value.max() == agent.partition(2).q_value.max() + 2 * mean
+    (law,) = (law for law in zooming.audit(agent).laws if law.name == "split rule")
+    assert "3 steps in a row share balls" in law.found
+
+
+def test_a_file_from_before_steps_shared_partitions_goes_on(tmp_path):
+    path = tmp_path / "agent.zoom"
+    agent = zooming.AdaptiveQ(oil(), max_balls=20, steps_per_partition=1, seed=0)
+    agent.learn(60)
+    agent.save(path)
+    header, arrays = container.read_container(path)
+    del header["options"]["steps_per_partition"]
+    names = [name for name in arrays["core"].dtype.names if name != "mean_reward"]
+    older = np.zeros(1, [(name, arrays["core"].dtype[name]) for name in names])
+    for name in names:
+        older[name] = arrays["core"][name]
+    container.write_container(path, header, {**arrays, "core": older})
+    loaded = zooming.load(path)
+    assert same_history(loaded.learn(100), agent.learn(100))
 
 
 def test_a_joined_ball_of_a_tree_has_the_index_of_its_larger_box():
@@ -224,25 +276,26 @@ def test_learning_from_recorded_transitions_equals_single_updates():
 
 def test_max_bytes_is_never_exceeded_and_used_up():
     agent = zooming.AdaptiveQ(oil(), max_bytes=4096, seed=0)
-    agent.learn(1000)
+    agent.learn(2000)
     assert 4096 - 2 * 56 < agent.nbytes <= 4096
-    assert agent.n_balls == agent.max_balls == 38
+    assert agent.n_balls == agent.max_balls == 36
     assert zooming.TreeQ(oil(), max_bytes=10_000, max_balls=7, seed=0).max_balls == 7
     with pytest.raises(zooming.ConfigurationError, match=r"336 bytes hold 5 first balls, .* 112"):
-        zooming.AdaptiveQ(oil(), max_bytes=335)
-    assert zooming.AdaptiveQ(oil(), max_bytes=336).max_balls == 5
+        zooming.AdaptiveQ(oil(), max_bytes=335, steps_per_partition=1)
+    assert zooming.AdaptiveQ(oil(), max_bytes=336, steps_per_partition=1).max_balls == 5
+    assert zooming.AdaptiveQ(oil(), max_bytes=112).max_balls == 1
     for wrong in (0, -1, 1.5, True, "4k"):
         with pytest.raises(zooming.ConfigurationError, match=r"max_bytes=.*whole number"):
             zooming.AdaptiveQ(oil(), max_bytes=wrong)
 
 
 def test_a_budget_without_room_for_a_split_is_kept():
-    agent = zooming.AdaptiveQ(oil(), max_balls=5, seed=0)
+    agent = zooming.AdaptiveQ(oil(), max_balls=5, steps_per_partition=1, seed=0)
     agent.learn(50)
     assert agent.n_balls == 5
     assert np.isinf(agent.table.rows["due_at"][:5]).all()
-    with pytest.raises(zooming.ConfigurationError, match=r"at least one ball per step \(5\)"):
-        zooming.AdaptiveQ(oil(), max_balls=4)
+    with pytest.raises(zooming.ConfigurationError, match=r"at least one ball per partition \(5\)"):
+        zooming.AdaptiveQ(oil(), max_balls=4, steps_per_partition=1)
 
 
 def allow_few(agent):
@@ -260,7 +313,7 @@ CRAFTED = {
 
 @pytest.mark.parametrize("cause", CRAFTED)
 def test_a_table_with_wrong_contents_is_refused(cause, tmp_path):
-    agent = zooming.AdaptiveQ(oil(), max_balls=20, seed=0)
+    agent = zooming.AdaptiveQ(oil(), max_balls=20, steps_per_partition=1, seed=0)
     agent.learn(100)
     assert agent.table.rows["child"][-1] == kernels.ACTIVE
     CRAFTED[cause](agent)

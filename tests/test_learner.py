@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import zooming
+from zooming.agents.files.device import facts_of
 from zooming.app import cli
 from zooming.kernels import ACTIVE
 
@@ -128,7 +129,7 @@ def came_back(learner, agent, folder):
 @pytest.mark.parametrize("ties", ["random", "first"])
 @pytest.mark.parametrize("cap", ["remaining", "horizon"])
 def test_invariant_the_double_build_is_adaptive_q_in_every_bit(tmp_path, ties, cap):
-    agent = make_agent(ties=ties, cap=cap)
+    agent = make_agent(ties=ties, cap=cap, steps_per_partition=1 if ties == "first" else 3)
     learner = Learner(agent, tmp_path)
     play_both(agent, learner, 1000, np.random.default_rng(0))
     assert agent.n_balls == agent.max_balls
@@ -244,9 +245,13 @@ def test_a_damaged_or_foreign_block_is_an_error_in_c_and_a_sentence_in_python(tm
 
     newer = block[:8] + b"\x07\x00" + block[10 : length - 4]
     newer += struct.pack("<I", zlib.crc32(newer)) + block[length:]
+    facts = len(facts_of(agent, 1.0))
+    crafted = block[: 16 + facts + 16] + struct.pack("<d", np.nan) + block[40 + facts : length - 4]
+    crafted += struct.pack("<I", zlib.crc32(crafted)) + block[length:]
     for bad, sentence in (
         (b"\x00" * len(block), "not a zooming file"),
         (block[:40] + bytes([block[40] ^ 1]) + block[41:], "both slots of the block are damaged"),
+        (crafted, "the mean reward is not one of its range"),
         (newer, "version 7, build 0 of a device's block; this zooming reads version 1"),
     ):
         assert learner.load(bad) == -5

@@ -248,7 +248,7 @@ def test_studies_make_it_and_bad_options_are_refused():
         ({"shared": 1}, "shared=1: give True or False"),
         ({"slope": -0.1}, "slope=-0.1: give a finite number, at least 0"),
         ({"split": "halves"}, "split='halves'"),
-        ({"max_balls": 4, "shared": False}, r"at least one ball per step \(5\)"),
+        ({"max_balls": 4, "shared": False}, r"at least one ball per partition \(5\)"),
         ({"bonus": 0.1}, "bonus"),
     ):
         with pytest.raises((zooming.ConfigurationError, TypeError), match=sentence):

@@ -20,11 +20,13 @@ from zooming.bonuses import Scaled
 from zooming.errors import ConfigurationError
 from zooming.export.forms import about
 from zooming.export.writers.code import NUMBERS, c_array, c_code, c_literal, c_name
+from zooming.kernels.boxes.budget import RECENT
 from zooming.kernels.boxes.layout import BOUND_TOLERANCE
 from zooming.spaces.names import printable_names
 from zooming.validation import check_int
 
-MOST_ROWS = 65_000  # rows have 16 bits
+# Rows have 16 bits. The integer build checks the clock of each at least every 32,000 episodes.
+MOST_ROWS = {"double": 65_000, "float": 65_000, "int": 32_000}
 MOST_CUTS = {"double": 16, "float": 16, "int": 8}  # a ball is due at 4^cuts visits, 32 or 16 bits
 DEEPEST = {"double": 24, "float": 24, "int": 14}  # cuts along an axis that a ball can hold
 LEAST_UNITS, MOST_UNITS = 1024, 65_535  # of an axis in the integer build
@@ -37,17 +39,18 @@ def learner_header(
     """Return the text of a C99 header that continues the learning of an agent."""
     name = c_name(name, number, scale)
     pending = check_int(pending, "pending", 0, 4096)
-    _check(agent)
+    _check(agent, number)
     plan = _plan(agent, number, scale, pending)
     parts = {
         "int": number == "int", "real": number != "int", "pending": pending > 0,
         "clips": any(axis.clips for axis in plan["axes"]), "refuse": agent.rewards != "clip",
+        "shared": agent.steps_per_partition > 1,
         "single": number == "double" and any(axis.single for axis in plan["actions"]),
     }  # fmt: skip
     return c_code("learner.h", name, parts, plan, plan["heading"])
 
 
-def _check(agent: Any) -> None:
+def _check(agent: Any, number: str) -> None:
     """Raise ConfigurationError if an agent has no learner in C, with the reason."""
     if type(agent).__name__ != "AdaptiveQ":
         raise ConfigurationError(
@@ -59,13 +62,14 @@ def _check(agent: Any) -> None:
             "a learner in C has a fixed memory: make the agent with max_balls, for example "
             "AdaptiveQ(env, max_balls=64)"
         )
-    n_rows = 2 * agent.max_balls
+    n_rows, most = 2 * agent.max_balls, MOST_ROWS[number]
     for is_wrong, what in (
         (not isinstance(agent.bonus, Scaled), f"bonus={agent.bonus}: give a number"),
         (agent.action != "center", f'action={agent.action!r}: give "center"'),
         (agent.split != "all", f'split={agent.split!r}: give "all"'),
-        (n_rows > MOST_ROWS, f"max_balls={agent.max_balls}: give at most {MOST_ROWS // 2:,}"),
+        (n_rows > most, f"max_balls={agent.max_balls}: give at most {most // 2:,}"),
         (agent.horizon > 10_000, f"horizon={agent.horizon}: give at most 10,000"),
+        (agent.steps_per_partition > 255, "more than 255 steps in a partition: give more balls"),
         (len(agent.axes) > 12, f"{len(agent.axes)} axes: give at most 12"),
     ):
         if is_wrong:
@@ -88,23 +92,25 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
     """Return the parts of a header: heading, constants, types, tables, and the axes."""
     axes = [agent.axes[i] for i in range(len(agent.axes))]
     horizon, n_state, n_axes = agent.horizon, agent.axes.n_state, len(axes)
-    roots = horizon + horizon % 2
-    n_rows = roots + 2 * (agent.max_balls - horizon)
+    trees, together = agent.n_roots, agent.steps_per_partition
+    roots = trees + trees % 2
+    n_rows = roots + 2 * (agent.max_balls - trees)
     bonus, (low, high) = float(agent.table.core["bonus"][0]), agent.reward_range
     ceiling = [float(kernels.ceiling(agent.table.core, step)) for step in range(horizon)]
     shift, fine = (0, 0) if number != "int" else _shifts(agent, scale, bonus, ceiling)
     units = scale * 2.0**-shift if number == "int" else 1.0
     first, facts = packed(agent, number, n_rows, units), facts_of(agent, units)
-    row, pair, front = layout(number, n_axes)
+    row, pair, front = layout(number, n_axes, together)
     head, tail = HEAD_BYTES + len(facts), front.size + 4
     slot = head + tail + pair.itemsize * (n_rows // 2)
-    n_bytes = _struct_bytes(row, front.size - 8, n_rows, n_axes, number, pending)
+    n_bytes = _struct_bytes(row, n_rows, n_axes, number, pending, together)
     kind = NUMBERS[number]
     n_action = n_axes - n_state
-    act, learn = most_reads(agent.max_balls, horizon, n_axes, n_action, number)
+    act, learn = most_reads(agent.max_balls, trees, n_axes, n_action, number)
     ends = _ends(axes, number, scale)
     numbers = {
-        "HORIZON": horizon, "N_STATE": n_state, "N_ACTION": n_action, "N_AXES": n_axes,
+        "HORIZON": horizon, "TREES": trees, "TOGETHER": together,
+        "N_STATE": n_state, "N_ACTION": n_action, "N_AXES": n_axes,
         "MAX_BALLS": agent.max_balls, "ROOTS": roots, "ROWS": n_rows, "BYTES": n_bytes,
         "KEPT": row["cuts"].shape[0], "MOST_CUTS": MOST_CUTS[number], "DEEPEST": DEEPEST[number],
         "STACK": min(n_rows, (DEEPEST[number] + 1) * n_action), "MOST_ACT": act,
@@ -122,6 +128,11 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
         "BONUS": c_literal(bonus, kind), "REWARD_LOW": f"({c_literal(low, kind)})",
         "REWARD_HIGH": f"({c_literal(high, kind)})",
     }  # fmt: skip
+    less = " - zl_to_come(z, step)" if together > 1 else ""
+    if together > 1:
+        most = c_literal(max(abs(low), abs(high)), kind) if number != "int" else 2**31 // horizon
+        constants |= {"RECENT": RECENT, "MOST_MEAN": most}
+        constants |= {} if number == "int" else {"FINE": 1}
     if number == "int":
         more = f"* {1 << fine - shift}" if fine >= shift else f"/ {1 << shift - fine}"
         constants |= {
@@ -137,7 +148,16 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
     capped = [min(round(v * units), 32767) for v in ceiling] if number == "int" else ceiling
     tables = ends | {"ceiling": (wide, np.array(capped))}
     tables |= {"facts": ("unsigned char", np.frombuffer(facts, np.uint8))}
-    tables |= {"first": ("unsigned char", np.frombuffer(first, np.uint8))}
+    random, episode, n_first, n_balls, *mean = front.unpack_from(first)
+    pairs = np.frombuffer(first, pair, offset=front.size)
+    rows = pairs["row"].reshape(-1)
+    value, word = ("int16_t", "uint16_t") if number == "int" else (kind, "uint32_t")
+    tables |= {
+        "first_value": (value, rows["value"]), "first_visits": (word, rows["visits"]),
+        "first_last": (word, rows["last"]), "first_parent": ("uint16_t", pairs["parent"]),
+        "first_cuts": ("uint8_t", rows["cuts"]),
+    }  # fmt: skip
+    first_mean = f", z->mean = {c_literal(mean[0], wide)}" if mean else ""
     if any(axis.clips for axis in axes):
         tables["clips"] = ("uint8_t", np.array([axis.clips for axis in axes], np.uint8))
     if number == "double" and any(axis.single for axis in axes[n_state:]):
@@ -146,6 +166,16 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
     names = printable_names(agent.axes.names)
     unit = f", in whole units of {1 / scale:g}" if number == "int" else ""
     return {
+        "less_int": less,
+        "next_value": f"(next_value{less})" if less else "next_value",
+        "first_random": f"{random}{'u' if number == 'int' else 'ull'}",
+        "first_mean": first_mean,
+        "first_episode": f"{episode}u",
+        "first_rows": n_first,
+        "first_balls": n_balls,
+        "n_recent": ", n_recent" if less else "",
+        "bad_mean": less and " || !(z->mean <= ZL_MOST_MEAN && z->mean >= -ZL_MOST_MEAN)",
+        "paid": "ZL_REWARD(reward) * (65536 / ZL_FINE)" if number == "int" else "reward",
         "axes": axes,
         "actions": axes[n_state:],
         "heading": [
@@ -170,33 +200,34 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
 
 
 def most_reads(
-    max_balls: int, horizon: int, n_axes: int, n_action: int, number: str
+    max_balls: int, trees: int, n_axes: int, n_action: int, number: str
 ) -> tuple[int, int]:
     """Return the most rows that an action reads, and that learning from a step reads.
 
-    One step has at most `n` inner rows. Its tree is at most `depth` deep, because each cut of an
+    A tree has at most `n` inner rows. It is at most `depth` deep, because each cut of an
     axis halves what can be cut again.
     """
-    n = max_balls - horizon
+    n = max_balls - trees
     depth = min(n, (DEEPEST[number] + 1) * n_axes)
     act = 2 * n + n_action * depth
-    n_rows = horizon + horizon % 2 + 2 * n
+    n_rows = trees + trees % 2 + 2 * n
     update = depth + 2 * n + depth  # find the ball, read V, keep the maxima
     touching = 4 * n + 2  # a walk over a subtree goes down and up each row at most once
     victim = n_rows * (1 + depth + touching)
     remove = depth + touching + (n + 1) * depth
-    clock = n_rows if number == "int" else 0
-    return act, update + victim + remove + clock + (n_axes + 1) * depth * (1 << n_axes)
+    return act, update + victim + remove + (n_axes + 1) * depth * (1 << n_axes)
 
 
 def _struct_bytes(
-    row: np.dtype[Any], random: int, n_rows: int, n_axes: int, number: str, pending: int
+    row: np.dtype[Any], n_rows: int, n_axes: int, number: str, pending: int, together: int
 ) -> int:
     """Return the size of the struct, with each field aligned to its own size."""
     word, point = row["visits"].itemsize, {"double": 8, "float": 4, "int": 4}[number]
+    mean = [(point, 1)] if together > 1 else []
     ring = [(point, pending * n_axes), (2, 2 * pending + 1)] if pending else []
     fields = [
-        (row["value"].itemsize, n_rows), (random, 1), (4, 1), (word, 2 * n_rows), *ring,
+        (row["value"].itemsize, n_rows), (4 if number == "int" else 8, 1), *mean, (4, 1),
+        (word, 2 * n_rows), *ring,
         (2, n_rows // 2 + 2), (1, n_rows * row["cuts"].shape[0]),
     ]  # fmt: skip
     size = 0
@@ -214,7 +245,8 @@ def _shifts(agent: Any, scale: float, bonus: float, ceiling: list[float]) -> tup
     low, high = agent.reward_range
     most = max(abs(low), abs(high)) * agent.horizon + bonus
     shift = math.ceil(math.log2(most * scale / 32_000.0))
-    room = 2.0**31 / (4 * 32_768 * (agent.horizon + 1))
+    n_terms = 5 if agent.steps_per_partition > 1 else 4
+    room = 2.0**31 / (n_terms * 32_768 * (agent.horizon + 1))
     fine = min(8, math.floor(math.log2(room)), math.floor(math.log2(2.0**31 / 65_536)) - 1)
     if fine < 0 or shift - fine > 30 or fine - shift > 30:
         raise ConfigurationError(
@@ -263,7 +295,7 @@ def _types(number: str, kind: str, wide: str) -> str:
     own = {
         "number": kind, "value": value, "wide": wide, "word": small, "random": large,
         "field": large, "raw": "uint64_t" if number == "double" else small,
-        "unit": small if is_int else kind, "score": "uint64_t" if is_int else kind,
+        "unit": small if is_int else kind, "score": "uint32_t" if is_int else kind,
     }  # fmt: skip
     return "".join(
         f"typedef {kind} {', '.join(f'zl_{name}' for name in own if own[name] == kind)};\n"

@@ -150,7 +150,7 @@ class BoxTable(Table):
 
     def _set_sides(self) -> None:
         """Write the first length of each side of the balls, if there is a budget."""
-        for step in range(n_roots(self.core) if self.has_budget else 0):
+        for step in range(int(self.core["horizon"][0]) if self.has_budget else 0):
             row, low, high = self.boxes(step)
             self.stats[row, -len(self.axes) :] = lengths(self.axes.table, low, high)
 
@@ -271,7 +271,9 @@ class BoxTable(Table):
         n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
         found = [
             (row[active], box_low[active], box_high[active])
-            for row, box_low, box_high in levels(self.rows, np.array([self._root(step)]), n_axes)
+            for row, box_low, box_high in levels(
+                self.rows, np.array([box_kernels.root_of(self.core, step)]), n_axes
+            )
             for active in [self.rows["child"][row] == ACTIVE]
         ]
         row = np.concatenate([rows for rows, _, _ in found])
@@ -279,9 +281,9 @@ class BoxTable(Table):
         low = np.concatenate([box_low for _, box_low, _ in found])[order]
         return row[order], low, np.concatenate([box_high for _, _, box_high in found])[order]
 
-    def _root(self, step: int) -> int:
-        """Return the row of the root of a step's partition."""
-        return 0 if self.core["shared"][0] else step
+    def q_values(self, step: int, rows: Any) -> Any:
+        to_come = self.core["mean_reward"][0] * budget.ahead(self.core, step)
+        return self.rows["value"][rows] + to_come
 
     def box(self, row: int) -> tuple[Floats, Floats]:
         """Return the low and the high corner of one ball in the unit cube."""

@@ -22,6 +22,7 @@ from zooming import kernels
 from zooming.kernels.boxes.data_cuts import PER_AXIS
 from zooming.kernels.boxes.layout import INDEX
 from zooming.kernels.boxes.trees import FINEST, FIRST_INDEX, N_TREE_STATS, NOISE, WEIGHT
+from zooming.partitions.table import n_roots as count_roots
 from zooming.validation import LARGEST_REWARD, Floats, Ints
 
 
@@ -32,7 +33,7 @@ def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -
     layout of the kernels, see `kernels.LOW`.
     """
     n_rows = int(core["n_rows"][0])
-    n_roots = 1 if core["shared"][0] else int(core["horizon"][0])
+    n_roots = count_roots(core)
     n_axes = int(core["n_state"][0] + core["n_action"][0])
     first_free = n_roots + n_roots % 2
     if n_rows != len(rows) or len(rows) < first_free or len(rows) % 2:
@@ -139,6 +140,11 @@ def _fault_of_values(
     largest = LARGEST_REWARD**2.5  # so that what is learned next is finite
     if not ((np.abs(rows["value"][used]) < largest).all() and (np.abs(stats) < largest).all()):
         return "a value is not finite, or too large"
+    most = max(abs(core["reward_low"][0]), abs(core["reward_high"][0])) * (
+        1 + kernels.LENGTH_TOLERANCE
+    )
+    if not abs(core["mean_reward"][0]) <= most:
+        return "the mean reward is not one of its range"
     if stats.shape != (len(rows) if has_stats(core) else 0, core["n_stats"][0]):
         return "the numbers that balls keep do not fit the rows"
     is_tree = core["bonus_rule"][0] == INDEX

@@ -196,10 +196,11 @@ class Table(ABC):
 
 
 def n_roots(core: NDArray[Any]) -> int:
-    """Return the number of partitions: one per step, or a single one for all steps."""
-    return 1 if core["shared"][0] else int(core["horizon"][0])
+    """Return the number of partitions: one per step, or for so many steps as share one."""
+    return -(-int(core["horizon"][0]) // max(1, int(core["shared"][0])))
 
 
 def root_values(core: NDArray[Any]) -> Floats:
     """Return the initial Q of each root: the largest possible return from its step on."""
-    return np.array([ceiling(core, step) for step in range(n_roots(core))])
+    steps = range(0, int(core["horizon"][0]), max(1, int(core["shared"][0])))
+    return np.array([ceiling(core, step) for step in steps])

@@ -28,25 +28,29 @@ MAGIC, VERSION = b"ZOOM", 1
 BUILDS = ("double", "float", "int")
 _HEAD = struct.Struct("<4sIHHI")  # magic, length, version, build, sequence
 # horizon, axes of the state, of the action, max_balls; 1 for ties "first", cap "horizon", and
-# clipped rewards; bonus, reward_range, units of Q per 1
-_FACTS = struct.Struct("<HBBHBBBxdddd")
+# clipped rewards; steps per partition, or 0 for 1; bonus, reward_range, units of Q per 1
+_FACTS = struct.Struct("<HBBHBBBBdddd")
 _AXIS = struct.Struct(
     "<ddBB"
 )  # low, width, 1: float32, 1: values beyond the ends count as the ends
 _CRC = struct.Struct("<I")
 ONE = {"double": 2**24, "float": 2**24, "int": 2**16}  # cuts are multiples of 1 / ONE
 INNER = {"double": 128, "float": 128, "int": 15}  # marks the first byte, or half byte, of `cuts`
+FINEST = 2**16  # parts of a unit of Q in which the integer build keeps the mean reward
 OLDEST = 32767  # largest age of a ball in the integer build, whose clock has 16 bits
 
 
-def layout(number: str, n_axes: int) -> tuple[np.dtype[Any], np.dtype[Any], struct.Struct]:
+def layout(
+    number: str, n_axes: int, together: int
+) -> tuple[np.dtype[Any], np.dtype[Any], struct.Struct]:
     """Return the dtypes of a row and of two siblings in a block, and what comes before the rows."""
     is_int = number == "int"
     value = {"double": "<f8", "float": "<f4", "int": "<i2"}[number]
     word, n_kept = ("<u2", (n_axes + 1) // 2) if is_int else ("<u4", n_axes)
     row = np.dtype([("value", value), ("visits", word), ("last", word), ("cuts", "u1", (n_kept,))])
     return row, np.dtype([("row", row, (2,)), ("parent", "<u2")]), struct.Struct(
-        "<IIHH" if is_int else "<QIHH"
+        ("<IIHH" if is_int else "<QIHH")
+        + ({"double": "d", "float": "f", "int": "i"}[number] if together > 1 else "")
     )  # fmt: skip
 
 
@@ -68,7 +72,7 @@ def packed(agent: Any, number: str, none: int, units: float) -> bytes:
             f"number={number!r}: a ball was cut {cuts.max()} times along an axis, which this type "
             'cannot hold; export with number="double"'
         )
-    row, pair, head = layout(number, n_axes)
+    row, pair, head = layout(number, n_axes, agent.steps_per_partition)
     value, visits, random = rows["value"], rows["n_visits"].astype(np.int64), int(core["random"][0])
     if number == "int":
         value = np.clip(np.rint(value * units), -32767, 32767)
@@ -93,7 +97,11 @@ def packed(agent: Any, number: str, none: int, units: float) -> bytes:
     parent = rows["parent"][::2]
     pairs["row"], pairs["parent"] = found.reshape(-1, 2), np.where(parent < 0, none, parent)
     n_balls = int(core["n_balls"][0])
-    return head.pack(random, episode & 0xFFFFFFFF, n, n_balls) + pairs.tobytes()
+    mean = float(core["mean_reward"][0])
+    means = [round(mean * units * FINEST) if number == "int" else mean][
+        : agent.steps_per_partition - 1
+    ]
+    return head.pack(random, episode & 0xFFFFFFFF, n, n_balls, *means) + pairs.tobytes()
 
 
 def facts_of(agent: Any, units: float) -> bytes:
@@ -101,8 +109,8 @@ def facts_of(agent: Any, units: float) -> bytes:
     core, axes = agent.table.core, agent.axes
     head = _FACTS.pack(
         agent.horizon, axes.n_state, axes.n_action, agent.max_balls, agent.ties == "first",
-        agent.cap == "horizon", agent.rewards == "clip", float(core["bonus"][0]),
-        *agent.reward_range, units,
+        agent.cap == "horizon", agent.rewards == "clip", int(core["shared"][0]),
+        float(core["bonus"][0]), *agent.reward_range, units,
     )  # fmt: skip
     return head + b"".join(
         _AXIS.pack(axes.table[i, LOW], axes.table[i, WIDTH], axes[i].single, axes[i].clips)
@@ -157,7 +165,7 @@ def _slot(path: Any, slot: bytes) -> tuple[int, int, bytes] | None:
 
 
 def _agent_of(path: Any, env: Any, number: str, body: bytes) -> Any:
-    horizon, n_state, n_action, max_balls, first, full, clip, bonus, low, high, units = (
+    horizon, n_state, n_action, max_balls, first, full, clip, together, bonus, low, high, units = (
         _FACTS.unpack_from(body)
     )
     n_axes = n_state + n_action
@@ -167,7 +175,7 @@ def _agent_of(path: Any, env: Any, number: str, body: bytes) -> Any:
     options = {
         "bonus": bonus, "horizon": horizon, "max_balls": max_balls, "reward_range": (low, high),
         "rewards": "clip" if clip else "refuse", "ties": "first" if first else "random",
-        "cap": "horizon" if full else "remaining",
+        "cap": "horizon" if full else "remaining", "steps_per_partition": max(1, together),
     }  # fmt: skip
     paths = [f"state[{i}]" for i in range(n_state)] + [f"action[{i}]" for i in range(n_action)]
     bounds = {
@@ -195,8 +203,8 @@ def _agent_of(path: Any, env: Any, number: str, body: bytes) -> Any:
 def _restore(path: Any, agent: Any, number: str, units: float, body: bytes) -> None:
     """Write the learner of a block into a new agent."""
     n_axes, core = len(agent.axes), agent.table.core.copy()
-    _, pair, head = layout(number, n_axes)
-    random, episode, n, n_balls = head.unpack_from(body)
+    _, pair, head = layout(number, n_axes, agent.steps_per_partition)
+    random, episode, n, n_balls, *mean = head.unpack_from(body)
     if n % 2 or len(body) != head.size + n // 2 * pair.itemsize:
         raise CheckpointError(f"{path}: {len(body)} bytes do not hold {n} rows")
     pairs = np.frombuffer(body, pair, offset=head.size)
@@ -208,7 +216,7 @@ def _restore(path: Any, agent: Any, number: str, units: float, body: bytes) -> N
     else:
         cuts, inner, axis = kept, kept[:, 0] >= INNER[number], kept[:, 0] & 127
     balls, stats = np.zeros(n, STORED_BALL), np.zeros((n, agent.table.stats.shape[1]))
-    n_roots = agent.horizon
+    n_roots = agent.n_roots
     balls["value"] = rows["value"].astype(np.float64) / (units if number == "int" else 1.0)
     balls["child"] = np.where(inner, rows["last"], ACTIVE).astype(np.int32)
     balls["axis"] = np.where(inner, axis, 0)
@@ -224,6 +232,7 @@ def _restore(path: Any, agent: Any, number: str, units: float, body: bytes) -> N
     balls["depth"][used] = cuts[used].max(axis=1)
     balls["n_visits"] = np.where(inner, 0, rows["visits"])
     core["n_rows"], core["n_balls"], core["random"], core["episode"] = n, n_balls, random, episode
+    core["mean_reward"] = mean[0] / (units * FINEST if number == "int" else 1.0) if mean else 0.0
     try:
         agent.table.restore({"core": core, "balls": balls, "stats": stats})
     except (ValueError, IndexError) as error:

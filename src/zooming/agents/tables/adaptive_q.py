@@ -27,6 +27,7 @@ from zooming.validation import check_choice, check_int, count_noun
 MOST_CELLS = 2**20  # balls of an initial partition
 RULES = {"all": kernels.ALL, "longest": kernels.LONGEST}
 DATA_RULES = {"variance": kernels.VARIANCE, "median": kernels.MEDIAN}
+BALLS_EACH = 40  # of a partition, before steps share it; chosen on 19 problems, see docs/budget.md
 MOST_HALVED = 12  # axes that one split may halve; it makes up to 2^12 balls
 
 
@@ -71,6 +72,9 @@ class AdaptiveQ(QLearner):
         for each further split.
     max_bytes : int, optional
         Largest size of the table, `nbytes`. It sets `max_balls`.
+    steps_per_partition : int, optional
+        With `max_balls`: steps in a row that share a partition. By default, as many as it takes for
+        40 balls in each.
     seed : int, optional
         Seed of the agent and of its environment. By default a random one.
     cap : {"remaining", "horizon"}, default "remaining"
@@ -110,6 +114,7 @@ class AdaptiveQ(QLearner):
         split: str = "all",
         max_balls: int | None = None,
         max_bytes: int | None = None,
+        steps_per_partition: int | None = None,
         seed: int | None = None,
     ) -> None:
         super().__init__(
@@ -118,13 +123,21 @@ class AdaptiveQ(QLearner):
             bounds=bounds, ordered=ordered, squash=squash, weights=weights, names=names,
             seed=seed,
         )  # fmt: skip
+        has_budget = max_balls is not None or max_bytes is not None
+        together = steps_per_partition
+        together = None if together is None else check_int(together, "steps_per_partition", 1)
+        if together is not None and together > 1 and not has_budget:
+            raise ConfigurationError(
+                f"steps_per_partition={together} needs a budget: give max_balls or max_bytes"
+            )
+        self.steps_per_partition: int = together or (self.horizon if has_budget else 1)
         take_split_options(self, split, max_balls, RULES | DATA_RULES)
         core = split_core(self)
         if self.split not in DATA_RULES:
-            set_budget(self, core, max_bytes)
+            set_budget(self, core, max_bytes, together)
             self._begin(first_boxes(self, core))
             return
-        if max_balls is not None or max_bytes is not None:
+        if has_budget:
             raise ConfigurationError(
                 f"split={self.split!r} has no budget: leave max_balls and max_bytes out, or give "
                 f"one of split={', '.join(map(repr, RULES))}"
@@ -148,6 +161,16 @@ class AdaptiveQ(QLearner):
             Other options of `AdaptiveQ`.
         """
         return cls(env, bonus=bonus, cap="horizon", ties="random", action="uniform", **options)
+
+    @property
+    def n_roots(self) -> int:
+        return -(-self.horizon // self.steps_per_partition)
+
+    @classmethod
+    def from_options(
+        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Any:
+        return super().from_options(env, {"steps_per_partition": 1, **options}, arrays)
 
     def why_no_bound(self) -> str | None:
         return None
@@ -175,7 +198,7 @@ def take_split_options(
     if max_balls is not None and not (is_whole and agent.n_roots <= max_balls <= MOST_BALLS):
         raise ConfigurationError(
             f"max_balls={max_balls!r}: give a whole number, at least one ball per "
-            f"{'agent' if agent.shares_steps else 'step'} "
+            f"{'agent' if agent.shares_steps else 'partition'} "
             f"({agent.n_roots}) and at most {MOST_BALLS:,}"
         )
     agent.max_balls = None if max_balls is None else int(max_balls)
@@ -198,11 +221,14 @@ def split_core(agent: QLearner) -> NDArray[Any]:
     return core
 
 
-def set_budget(agent: QLearner, core: NDArray[Any], max_bytes: int | None) -> None:
+def set_budget(
+    agent: QLearner, core: NDArray[Any], max_bytes: int | None, together: int | None = 0
+) -> None:
     """Let a table with `max_balls` or `max_bytes` remove balls when it is full.
 
     Call it when the bonus is in the core. With `max_bytes`, `agent.max_balls` becomes the largest
-    number whose table fits. See `kernels.boxes.budget`.
+    number whose table fits. `together` is the number of steps that share a partition; None chooses
+    it, and 0 keeps what the core has. See `kernels.boxes.budget`.
     """
     agent.max_bytes = None if max_bytes is None else check_int(max_bytes, "max_bytes", 1)
     if agent.max_balls is None and agent.max_bytes is None:
@@ -211,11 +237,18 @@ def set_budget(agent: QLearner, core: NDArray[Any], max_bytes: int | None) -> No
     core["cubes"] = 0
     n_kept = int(core["n_stats"][0]) if core["bonus_rule"][0] else 0
     core["n_stats"] = n_kept + 1 + len(agent.axes)
+    row = kernels.BALL.itemsize + 8 * int(core["n_stats"][0])
+    n_rows = 2 * MOST_BALLS if agent.max_bytes is None else agent.max_bytes // row
+    most = min(agent.max_balls or MOST_BALLS, max(1, n_rows // 2))
+    if together is None:
+        together = max(1, BALLS_EACH * agent.horizon // most)
+    if together > 0:
+        agent.steps_per_partition = min(together, agent.horizon)
+        core["shared"] = agent.steps_per_partition if agent.steps_per_partition > 1 else 0
     if agent.max_bytes is not None:
         n_roots = count_roots(core)
         n_first = n_roots * math.prod(agent.axes.n_values)
-        row = kernels.BALL.itemsize + 8 * int(core["n_stats"][0])
-        n_balls = (agent.max_bytes // row - n_roots - n_roots % 2) // 2 + n_roots
+        n_balls = (n_rows - n_roots - n_roots % 2) // 2 + n_roots
         if n_balls < n_first:
             least = (2 * n_first - n_roots + n_roots % 2) * row
             raise ConfigurationError(

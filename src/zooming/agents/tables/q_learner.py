@@ -85,6 +85,7 @@ class QLearner(Agent):
     split: str  # of agents whose boxes are split, see `adaptive_q`
     max_balls: int | None  # of agents that have this option
     max_bytes: int | None
+    steps_per_partition: int
     _actions = ACTIONS
     shares_steps = False  # whether all steps share one partition
     has_lemmas = True  # whether the lemmas of the paper apply, so that it can be audited
@@ -122,7 +123,7 @@ class QLearner(Agent):
         core = np.zeros(1, layout)
         core["max_balls"] = max_balls
         core["random"] = seeds.derive_seed(self.seed, "agent")
-        core["horizon"], core["shared"] = self.horizon, self.shares_steps
+        core["horizon"], core["shared"] = self.horizon, self.horizon * self.shares_steps
         core["n_stats"], core["due_power"], core["due_factor"] = kernels.N_STATS, 2.0, 1.0
         core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
         core["ties"], core["action_rule"] = TIES[self.ties], self._actions[self.action]
@@ -513,8 +514,8 @@ class QLearner(Agent):
     # --- files ------------------------------------------------------------------------------------
 
     def option_values(self) -> dict[str, Any]:
-        # Not all agents have the last three.
-        names = ("cap", "ties", "action", "split", "max_balls", "max_bytes")
+        # Not all agents have the last four.
+        names = ("cap", "ties", "action", "split", "max_balls", "max_bytes", "steps_per_partition")
         own = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return {"bonus": self.bonus, **own, **super().option_values()}
 
@@ -526,7 +527,8 @@ class QLearner(Agent):
     def from_options(
         cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> Any:
-        n_roots = 1 if cls.shares_steps else options["horizon"]
+        together = options.get("steps_per_partition") or 1
+        n_roots = 1 if cls.shares_steps else -(-options["horizon"] // together)
         check_n_rows(env, options, arrays, n_roots)  # before the table is allocated
         options = {**options, "bonus": bonus_from_json(options["bonus"])}
         return super().from_options(env, options, arrays)
@@ -552,19 +554,33 @@ class QLearner(Agent):
         fresh["episode"] = episode
         kernels.set_iota(fresh)
         for name in core.dtype.names or ():
-            # Learning changes these three; all others follow from the options.
-            if name not in ("n_rows", "n_balls", "random") and core[name][0] != fresh[name][0]:
+            # Learning changes these four; all others follow from the options.
+            learned = ("n_rows", "n_balls", "random", "mean_reward")
+            if name not in learned and core[name][0] != fresh[name][0]:
                 raise ValueError(
                     f"{name} is {core[name][0]} in the table but {fresh[name][0]} in the options"
                 )
 
     def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        arrays = {**arrays, "core": completed(arrays["core"], self.table.core)}
         self._check_core(arrays["core"])
         falls = np.array(values.get("falls", self._falls), np.float64)  # not in older files
         if falls.shape != self._falls.shape or not np.isfinite(falls).all():
             raise ValueError(f"falls are no {self.horizon} finite numbers")
         self.table.restore(arrays)
         self._falls = falls
+
+
+def completed(core: NDArray[Any], fresh: NDArray[Any]) -> NDArray[Any]:
+    """Return a stored core with the field that it lacks if it is of an older file."""
+    if set(fresh.dtype.names or ()) - set(core.dtype.names or ()) != {"mean_reward"}:
+        return core
+    found = fresh.copy()
+    for name in core.dtype.names or ():
+        found[name] = core[name]
+    if found["shared"] == 1:
+        found["shared"] = found["horizon"]
+    return found
 
 
 def write_bonus(core: NDArray[Any], given: Bonus, has_only_atoms: bool) -> None:

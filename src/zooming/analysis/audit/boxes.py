@@ -21,7 +21,7 @@ from zooming.analysis.optimal import Optimal
 from zooming.kernels import ACTIVE, LENGTH_TOLERANCE, WEIGHT
 from zooming.partitions.faults import lengths, levels
 from zooming.partitions.view import Partition
-from zooming.validation import Floats, count_own_frames
+from zooming.validation import Floats, count_noun, count_own_frames
 
 # The built-in rules keep c1 >= 1/4, c2 <= sqrt(number of axes) and aspect ratios <= 2.
 SMALLEST_C1, LARGEST_C2, LARGEST_ASPECT = 0.1, 10.0, 8.0
@@ -86,21 +86,23 @@ def _samples(
 
 
 def _removes(agent: QLearner) -> bool:
-    """Return whether balls may have been removed, because the table has reached its budget."""
-    return bool(agent.table.has_budget and agent.is_full)
+    """Return whether a budget breaks lemmas: balls may have been removed, or steps share balls."""
+    return bool(agent.table.has_budget and (agent.is_full or agent.table.core["shared"][0]))
 
 
 def _removals(agent: QLearner, partitions: list[Partition]) -> Law:
     """Say what removals do to the lemmas, and count the balls that reach over a removed one."""
     n_enlarged = 0
-    for p in partitions:
+    together = max(1, int(agent.table.core["shared"][0]))
+    for p in partitions[::together]:
         kept = agent.table.stats[agent.table.boxes(p.step)[0], -len(agent.axes) :]
         larger = lengths(agent.axes.table, p.low, p.high) > kept * (1 + LENGTH_TOLERANCE)
         n_enlarged += int((larger & agent.axes.are_intervals).any(axis=1).sum())
     return Law(
         "split rule",
         None,
-        f"max_balls={agent.max_balls:,} is reached, so splits remove balls; {n_enlarged} of "
+        f"with max_balls={agent.max_balls:,}, {count_noun(together, 'step')} in a row share balls, "
+        f"and splits remove balls of a full table; {n_enlarged} of "
         f"{agent.n_balls} reach over removed ones. Visits per radius (lemma 5.4) and the distance "
         "of centers (lemma 5.3) are no laws, nor is optimism (lemma 5.1): V does not fall by "
         "removals along an action axis, but may along a state axis. No regret bound holds",

@@ -27,11 +27,15 @@ enum { ZL_RANDOM, ZL_FIRST, ZL_EITHER }; /* ties */
 @types
 @tables
 
-/* A binary tree for each step. Row h is the root of step h. Siblings are rows 2i and 2i + 1. A row
- * without children is a ball; any other row is an inner row, and is cut in two along one axis. */
+/* A binary tree for every ZL_TOGETHER steps in a row. The rows 0 to ZL_TREES - 1 are their roots.
+ * Siblings are rows 2i and 2i + 1. A row without children is a ball; any other row is an inner row,
+ * and is cut in two along one axis. */
 typedef struct {
     zl_value value[ZL_ROWS];        /* Q of a ball; of an inner row, the largest Q below it */
     zl_random random;               /* state of the generator */
+@if shared
+    zl_wide mean;                   /* recent mean reward of a step */
+@end
     uint32_t episode;               /* episodes begun */
     zl_word visits[ZL_ROWS];        /* of a ball: n; of an inner row: its cut, times ZL_ONE */
     zl_word last[ZL_ROWS];          /* of a ball: episode of its last visit; else the first child */
@@ -51,8 +55,7 @@ static inline int zl_is_inner(const zl_learner *z, unsigned row) { return (z->cu
 static inline int zl_axis(const zl_learner *z, unsigned row) { return z->cuts[row][0] >> 4; }
 static inline int zl_cuts(const zl_learner *z, unsigned row, int i) { return z->cuts[row][i / 2] >> 4 * (i % 2) & 15; }
 static inline uint32_t zl_draw(zl_random *random) { /* xorshift */
-    *random ^= *random << 13;
-    *random ^= *random >> 17;
+    *random ^= *random << 13, *random ^= *random >> 17;
     return *random ^= *random << 5;
 }
 static inline uint32_t zl_root(uint32_t n) { /* sqrt(n), rounded down */
@@ -110,7 +113,7 @@ static inline unsigned zl_child(const zl_learner *z, unsigned row, zl_unit unit)
 static inline unsigned zl_select(const zl_learner *z, zl_random *random, int step, int ties,
                                  const zl_unit *state) {
     uint16_t stack[ZL_STACK];
-    unsigned row = (unsigned)step, found = row, top = 0;
+    unsigned row = (unsigned)step / ZL_TOGETHER, found = row, top = 0;
     uint32_t n_tied = 0;
     zl_wide value = z->value[row], best = ZL_LOWEST, rival = ZL_LOWEST;
     for (;;) {
@@ -140,7 +143,7 @@ static inline unsigned zl_select(const zl_learner *z, zl_random *random, int ste
 }
 /* Return the ball of a state and an action. */
 static inline unsigned zl_find(const zl_learner *z, int step, const zl_unit *state, const zl_unit *action) {
-    unsigned row = (unsigned)step;
+    unsigned row = (unsigned)step / ZL_TOGETHER;
     while (zl_is_inner(z, row)) {
         const int axis = zl_axis(z, row);
         ZL_TICK;
@@ -227,9 +230,7 @@ static inline unsigned zl_touching(const zl_learner *z, unsigned row, unsigned t
     for (; zl_is_inner(z, row); row = z->last[row] + (zl_axis(z, row) == axis ? upper : 0)) ZL_TICK;
     return row;
 }
-static inline uint32_t zl_age(const zl_learner *z, unsigned row) {
-    return (zl_word)(z->episode - z->last[row]) + (uint32_t)1;
-}
+static inline uint32_t zl_age(const zl_learner *z, unsigned row) { return (zl_word)(z->episode - z->last[row]) + 1u; }
 /* Return the ball that matters least, other than `kept`: the smallest width / age^2. The width is
  * that of its parent. The age is episodes since its last visit. If its removal would move the
  * actions of other balls, the youngest of them counts. */
@@ -249,7 +250,7 @@ static inline unsigned zl_least(const zl_learner *z, unsigned kept) {
             age = zl_age(z, ball) < age ? zl_age(z, ball) : age;
         width = (zl_score)(high - low), square = (zl_score)age * (zl_score)age;
 @if int
-        if (width * least_square < least_width * square) /* without a division */
+        if ((uint64_t)width * least_square < (uint64_t)least_width * square) /* without a division */
 @else
         if (least_square == 0 || width / square < least_width / least_square)
 @end
@@ -301,6 +302,19 @@ static inline void zl_split(zl_learner *z, unsigned row, int least) {
     z->n_balls += 1;
     zl_cut(z, row, longest, pair);
 }
+@if shared
+/* Return what the later steps of the same tree are expected to pay, times ZL_FINE. */
+static inline zl_wide zl_to_come(const zl_learner *z, int step) {
+    const int end = (step / ZL_TOGETHER + 1) * ZL_TOGETHER;
+    const int n_more = (end < ZL_HORIZON ? end : ZL_HORIZON) - 1 - step;
+@if int
+    return z->mean / (65536 / ZL_FINE) * n_more;
+@else
+    volatile zl_wide product = z->mean * (zl_wide)n_more;
+    return product;
+@end
+}
+@end
 /* Write the center of the best ball for a state. */
 static inline int zl_choose(const zl_learner *z, zl_random *random, int step, int ties,
                             const zl_number *state, zl_number *action) {
@@ -325,7 +339,7 @@ static inline int zl_learn(zl_learner *z, int step, const zl_number *state, cons
     zl_unit x[ZL_N_STATE], a[ZL_N_ACTION];
     zl_wide next_value = 0;
     uint32_t row, n;
-    int axis, least;
+    int axis, least@n_recent;
     if (step < 0 || step >= ZL_HORIZON) return ZL_BAD_STEP;
 @if refuse
     if (!(reward >= ZL_REWARD_LOW && reward <= ZL_REWARD_HIGH)) return ZL_BAD_REWARD;
@@ -339,15 +353,15 @@ static inline int zl_learn(zl_learner *z, int step, const zl_number *state, cons
     if (!terminated && step + 1 < ZL_HORIZON) {
         if (!zl_read(next_state, 0, ZL_N_STATE, x)) return ZL_BAD_STATE;
         next_value = z->value[zl_select(z, NULL, step + 1, ZL_EITHER, x)];
+@if shared
+        next_value += zl_to_come(z, step + 1) / ZL_FINE;
+@end
         next_value = next_value < zl_ceiling[step + 1] ? next_value : zl_ceiling[step + 1];
     }
     z->episode += step == 0;
 @if int
-    if (step == 0 && z->episode % 16384 == 0) { /* balls' clocks have 16 bits: no age above 32,768 */
-        unsigned i;
-        for (i = 0; i < z->n_rows; ++i)
-            if (!zl_is_inner(z, i) && zl_age(z, i) > 32768) z->last[i] = (zl_word)(z->episode - 32767);
-    }
+    n = z->episode % z->n_rows; /* clocks have 16 bits: an age of one ball becomes at most 32,768 */
+    if (!zl_is_inner(z, n) && zl_age(z, n) > 32768) z->last[n] = (zl_word)(z->episode - 32767);
 @end
     n = z->visits[row] < ZL_MOST_VISITS ? z->visits[row] + (uint32_t)1 : ZL_MOST_VISITS;
     z->visits[row] = (zl_word)n, z->last[row] = (zl_word)z->episode;
@@ -355,7 +369,7 @@ static inline int zl_learn(zl_learner *z, int step, const zl_number *state, cons
     { /* Q += (H + 1) / (H + n) (r + V + c / sqrt(n) - Q), rounded up or down at random */
         const int32_t divisor = (int32_t)((ZL_HORIZON + n) * ZL_FINE);
         const int32_t bonus = (int32_t)(ZL_BONUS * 16 / zl_root(n << 8));
-        const int32_t gap = (next_value - z->value[row]) * ZL_FINE;
+        const int32_t gap = (next_value - z->value[row]) * ZL_FINE@less_int;
         const int32_t change = (ZL_HORIZON + 1) * (ZL_REWARD(reward) + bonus + gap);
         const int32_t rest = change % divisor, sign = rest < 0 ? -1 : 1;
         int32_t value = z->value[row] + change / divisor;
@@ -365,10 +379,14 @@ static inline int zl_learn(zl_learner *z, int step, const zl_number *state, cons
 @else
     { /* Q = (1 - rate) Q + rate (r + V + c / sqrt(n)) */
         const zl_value rate = (zl_value)(ZL_HORIZON + 1) / (zl_value)((uint64_t)ZL_HORIZON + n);
-        const zl_value target = reward + next_value + ZL_BONUS / ZL_SQRT((zl_value)n);
+        const zl_value target = reward + @next_value + ZL_BONUS / ZL_SQRT((zl_value)n);
         volatile zl_value kept = (1 - rate) * z->value[row], added = rate * target;
         z->value[row] = kept + added;
     }
+@end
+@if shared
+    n_recent = z->episode > ZL_RECENT ? ZL_RECENT : z->episode ? (int)z->episode : 1;
+    z->mean += (@paid - z->mean) / (zl_wide)(ZL_HORIZON * n_recent);
 @end
     zl_climb(z, row);
     for (axis = 1, least = zl_cuts(z, row, 0); axis < ZL_N_AXES; ++axis)
@@ -381,8 +399,7 @@ static inline int zl_learn(zl_learner *z, int step, const zl_number *state, cons
  * decisions are waiting, the oldest is forgotten. */
 static inline int zl_ask(zl_learner *z, int step, const zl_number *state, zl_number *action) {
     const uint32_t ticket = z->next_ticket, at = ticket % ZL_PENDING;
-    const int code = zl_act(z, step, state, action);
-    int i;
+    int i, code = zl_act(z, step, state, action);
     if (code) return code;
     z->next_ticket = (ticket + 1) & 0x7FFFu; /* fits an int of 16 bits */
     z->asked[at] = (uint16_t)(ticket + 1);
@@ -406,29 +423,26 @@ static inline int zl_tell(zl_learner *z, int ticket, zl_number reward, const zl_
 /* A block has two slots of ZL_SLOT bytes. A slot is, with the low byte first: "ZOOM", its length,
  * version and build (2 bytes each), sequence, facts about the problem, the learner, and CRC-32. */
 typedef struct {
-    unsigned char *to;                /* while writing */
-    const unsigned char *from, *here; /* while reading a block, or a table of this header */
-    uint32_t crc;
+    unsigned char *to;         /* while writing; else NULL */
+    const unsigned char *from; /* while reading */
+    uint32_t crc, at;          /* at: bytes passed */
 } zl_stream;
 /* Write the n low bytes of a number, or read them. */
 static inline zl_field zl_pass(zl_stream *s, int n, zl_field number) {
     zl_field found = 0;
     int i, k;
-    for (i = 0; i < n; ++i) {
+    for (i = 0; i < n; ++i, ++s->at) {
         unsigned char byte = (unsigned char)(number >> 8 * i & 255u);
-        if (s->to) ZL_PUT(s->to + i, byte);
-        else byte = s->here ? s->here[i] : ZL_GET(s->from + i);
+        if (s->to) ZL_PUT(s->to + s->at, byte);
+        else byte = ZL_GET(s->from + s->at);
         for (k = 0, s->crc ^= byte; k < 8; ++k) s->crc = s->crc >> 1 ^ (s->crc & 1u ? 0xEDB88320u : 0u);
         found |= (zl_field)byte << 8 * i;
     }
-    if (s->to) s->to += n;
-    else if (s->here) s->here += n;
-    else s->from += n;
     return found;
 }
 /* Return the length of a slot if it is whole and of this header, else 0. Write its sequence. */
 static inline uint32_t zl_check(const unsigned char *slot, uint32_t *sequence) {
-    zl_stream s = {NULL, slot, NULL, 0xFFFFFFFFu};
+    zl_stream s = {NULL, slot, 0xFFFFFFFFu, 0};
     const uint32_t is_ours = zl_pass(&s, 4, 0) == ZL_MAGIC, length = (uint32_t)zl_pass(&s, 4, 0);
     uint32_t i;
     if (!is_ours || length < ZL_HEAD + 4 || length > ZL_SLOT || zl_pass(&s, 4, 0) != ZL_VERSION) return 0;
@@ -448,17 +462,22 @@ static inline uint32_t zl_newest(const unsigned char *block, uint32_t *sequence)
 }
 /* Write the learner to a stream, or read it: then every number found replaces the learner's own. */
 static inline void zl_pass_all(zl_learner *z, zl_stream *s) {
-    uint32_t i;
+    zl_bits bits;
     int k;
+    uint32_t i;
     z->random = (zl_random)zl_pass(s, (int)sizeof z->random, z->random);
     z->episode = (uint32_t)zl_pass(s, 4, z->episode);
-    z->n_rows = (uint16_t)zl_pass(s, 2, z->n_rows);
-    z->n_balls = (uint16_t)zl_pass(s, 2, z->n_balls);
+    z->n_rows = (uint16_t)zl_pass(s, 2, z->n_rows), z->n_balls = (uint16_t)zl_pass(s, 2, z->n_balls);
+@if shared
+@if int
+    z->mean = (int32_t)zl_pass(s, 4, (uint32_t)z->mean);
+@else
+    bits.value = z->mean, bits.bits = (zl_raw)zl_pass(s, (int)sizeof bits.bits, bits.bits), z->mean = bits.value;
+@end
+@end
     if (z->n_rows > ZL_ROWS) z->n_rows = 0; /* not a learner of this header */
     for (i = 0; i < z->n_rows; ++i) {
-        zl_bits bits;
-        bits.value = z->value[i];
-        bits.bits = (zl_raw)zl_pass(s, (int)sizeof bits.bits, bits.bits);
+        bits.value = z->value[i], bits.bits = (zl_raw)zl_pass(s, (int)sizeof bits.bits, bits.bits);
         z->value[i] = bits.value;
         z->visits[i] = (zl_word)zl_pass(s, (int)sizeof(zl_word), z->visits[i]);
         z->last[i] = (zl_word)zl_pass(s, (int)sizeof(zl_word), z->last[i]);
@@ -468,17 +487,21 @@ static inline void zl_pass_all(zl_learner *z, zl_stream *s) {
 }
 /* Begin with what the exported agent knows. */
 static inline void zl_init(zl_learner *z) {
-    zl_stream s = {NULL, NULL, zl_first, 0};
+    unsigned i, k;
 @if pending
-    int i;
     for (i = z->next_ticket = 0; i < ZL_PENDING; ++i) z->asked[i] = 0;
 @end
-    zl_pass_all(z, &s);
+    z->random = @first_random, z->episode = @first_episode, z->n_rows = @first_rows, z->n_balls = @first_balls@first_mean;
+    for (i = 0; i < z->n_rows; ++i) {
+        z->value[i] = zl_first_value[i], z->visits[i] = zl_first_visits[i], z->last[i] = zl_first_last[i];
+        for (k = 0; k < ZL_KEPT; ++k) z->cuts[i][k] = zl_first_cuts[i][k];
+        z->parent[i / 2] = zl_first_parent[i / 2];
+    }
 }
 /* Write the learner into the older slot of a block of ZL_BLOCK bytes, so that a power cut at any
  * byte leaves the newer one. Return ZL_BLOCK. Pending decisions are not saved. */
 static inline size_t zl_save(const zl_learner *z, unsigned char *block) {
-    zl_stream s = {NULL, NULL, NULL, 0xFFFFFFFFu};
+    zl_stream s = {NULL, NULL, 0xFFFFFFFFu, 0};
     uint32_t sequence = 0, i;
     s.to = zl_newest(block, &sequence) == 0 ? block + ZL_SLOT : block;
     zl_pass(&s, 4, ZL_MAGIC), zl_pass(&s, 4, ZL_LENGTH(z->n_rows));
@@ -492,16 +515,16 @@ static inline size_t zl_save(const zl_learner *z, unsigned char *block) {
 static inline int zl_is_sound(const zl_learner *z) {
     unsigned row, up, n_up, n_balls = 0, n_inner = 0;
     int axis;
-    if (z->n_rows < ZL_ROOTS || z->n_rows % 2) return 0;
+    if (z->n_rows < ZL_ROOTS || z->n_rows % 2@bad_mean) return 0;
     for (row = 0; row < z->n_rows; ++row) {
-        const int is_unused = ZL_HORIZON % 2 && row == ZL_HORIZON; /* after an odd number of roots */
+        const int is_unused = ZL_TREES % 2 && row == ZL_TREES; /* after an odd number of roots */
         for (up = row, n_up = 0; z->parent[up / 2] != ZL_ROWS; up = z->parent[up / 2]) {
             const unsigned above = z->parent[up / 2];
             if (++n_up > z->n_rows || up < ZL_ROOTS || above >= z->n_rows || !zl_is_inner(z, above)
                 || z->last[above] != (up & ~1u))
                 return 0;
         }
-        if (up >= ZL_HORIZON && !is_unused) return 0;
+        if (up >= ZL_TREES && !is_unused) return 0;
         if (!(z->value[row] - z->value[row] == 0)) return 0;
         if (zl_is_inner(z, row)) {
             if (is_unused || z->last[row] % 2 || z->last[row] >= z->n_rows || zl_axis(z, row) >= ZL_N_AXES
@@ -514,12 +537,12 @@ static inline int zl_is_sound(const zl_learner *z) {
             ++n_balls;
         }
     }
-    return n_balls == z->n_balls && n_balls <= ZL_MAX_BALLS && n_balls == n_inner + ZL_HORIZON;
+    return n_balls == z->n_balls && n_balls <= ZL_MAX_BALLS && n_balls == n_inner + ZL_TREES;
 }
 /* Read the newest whole slot of a block. If there is none, return ZL_BAD_BLOCK: the learner is then
  * unchanged or, if a whole slot has impossible contents, as after zl_init. */
 static inline int zl_load(zl_learner *z, const unsigned char *block, size_t n) {
-    zl_stream s = {NULL, NULL, NULL, 0};
+    zl_stream s = {NULL, NULL, 0, 0};
     uint32_t sequence, at = n < ZL_BLOCK ? (uint32_t)ZL_BLOCK : zl_newest(block, &sequence);
     if (at == ZL_BLOCK) return ZL_BAD_BLOCK;
     zl_init(z);

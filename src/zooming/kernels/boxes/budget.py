@@ -15,6 +15,11 @@ two along its longest side_i, after one other ball was removed:
 
 A removal frees two rows, and the cut takes these. Categories are never joined. No regret bound is
 known: a removal along a state axis can lower V, and diam(B) may exceed what n(B) implies.
+
+With few balls, g steps in a row share a partition: each g, counted from 0. Its Q is that of its
+last step. An earlier one, with a(h) more to come, counts the mean reward m of a step for each:
+
+    Q_h(B) = Q(B) + m a(h),    m <- m + (r - m) / (H min(episode, RECENT))
 """
 
 from __future__ import annotations
@@ -41,10 +46,12 @@ from zooming.kernels.boxes.split import (
     n_parts,
     sides_to_halve,
 )
+from zooming.kernels.boxes.update_rule import ceiling
 from zooming.kernels.loop.episodes import compile_later
 from zooming.kernels.loop.jit import compile_kernel, jit_inline, jit_kernel, jit_no_refcount
 from zooming.kernels.loop.numba_parts import NO_REFCOUNT
 
+RECENT = 50  # episodes that the mean reward looks back
 EASES = 4.0  # a single integer that is joined with others is due at so many times its visits
 
 
@@ -215,6 +222,36 @@ def climb(t, row):
         keep_maxima(t.rows, row)
 
 
+@jit_inline
+def ahead(core, step):
+    """Return a(h), the number of later steps that share the partition of step h."""
+    n_together, horizon = core[0]["shared"], core[0]["horizon"]
+    if n_together == 0:
+        return np.int64(0)
+    return min((step // n_together + 1) * n_together, horizon) - 1 - step
+
+
+@jit_inline
+def best(t, step, ties):
+    """Return (row of the best ball, V) for the state that was read."""
+    core = t.core
+    row, _ = play.best_row(t, core, step, ties)
+    to_come = core[0]["mean_reward"] * ahead(core, step)
+    return row, min(ceiling(core, step), t.rows[row]["value"] + to_come)
+
+
+@jit_inline
+def update(t, step, row, reward, next_value, action):
+    """Learn from one sample of a ball; return whether it is due to split."""
+    core = t.core
+    to_come = core[0]["mean_reward"] * ahead(core, step)
+    is_due = update_ball(t, step, row, reward, next_value - to_come, action)
+    if core[0]["shared"] > 0:
+        n_recent = core[0]["horizon"] * min(max(core[0]["episode"], 1), RECENT)
+        core[0]["mean_reward"] += (reward - core[0]["mean_reward"]) / n_recent
+    return is_due
+
+
 def make_kernels(name: str, parts: Any, update: Any, best_row: Any) -> Any:
     """Return the kernels of a table that notes visits, and removes balls when it is full.
 
@@ -242,5 +279,5 @@ def make_kernels(name: str, parts: Any, update: Any, best_row: Any) -> Any:
     return compile_later(name, own)
 
 
-BOXES = make_kernels("boxes_within", play.PARTS, update_ball, play.best_row)
+BOXES = make_kernels("boxes_within", play.PARTS._replace(best=best), update, play.best_row)
 TREES = make_kernels("trees_within", trees.PARTS, trees.update_ball, trees.best_row)

@@ -1,7 +1,7 @@
 """The ball table of boxes: one record per ball, one core record per agent, and the codes in them.
 
 One structured array holds every ball of an agent, one row each. Rows 0 to H-1 are the roots of the
-H partitions; if all steps share one partition, row 0 is its root. A split ball becomes an inner row
+H partitions, or of fewer if steps share them. A split ball becomes an inner row
 of a binary tree: it carries an axis, a cut and the row of its first child, and its `value` is from
 then on the largest Q below it. Two siblings lie in rows (2i, 2i + 1), so one cache line holds both
 and `row ^ 1` is the sibling.
@@ -43,7 +43,7 @@ CORE = np.dtype(
         ("max_balls", "i8"),
         ("random", "u8"),  # state of the agent's own generator
         ("horizon", "i8"),
-        ("shared", "i8"),  # 1: all steps share one partition, whose root is row 0
+        ("shared", "i8"),  # steps in a row that share a partition; 0: each step has its own
         ("learning", "i8"),  # PLAIN: the update rule; the others: see their kernels
         ("n_state", "i8"),  # axes 0 to n_state - 1 are the state's, the next n_action the action's
         ("n_action", "i8"),
@@ -75,6 +75,7 @@ CORE = np.dtype(
         ("due_power", "f8"),  # a ball is due at due_factor / diam^due_power visits
         ("due_factor", "f8"),
         ("prior_samples", "f8"),  # randomized learning rates: number of optimistic prior samples
+        ("mean_reward", "f8"),  # recent mean reward of a step, see `budget`
     ],
     align=True,
 )

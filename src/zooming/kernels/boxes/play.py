@@ -66,7 +66,8 @@ def read(t, point):
 @jit_inline
 def root_of(core, step):
     """Return the row of the root ball of a step's partition."""
-    return np.int64(0) if core[0]["shared"] == 1 else np.int64(step)
+    n_together = core[0]["shared"]
+    return np.int64(step) // n_together if n_together > 0 else np.int64(step)
 
 
 @jit_inline

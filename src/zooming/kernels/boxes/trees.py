@@ -190,7 +190,7 @@ def best_row(t, core, step, ties):
 @jit_inline
 def best(t, step, ties):
     """Return (row of the best ball for the state, V of the state)."""
-    ties = EITHER if t.core[0]["shared"] == 1 else ties  # `choose` draws among ties
+    ties = EITHER if t.core[0]["shared"] > 0 else ties  # `choose` draws among ties
     row, _ = best_row(t, t.core, step, ties)
     index = index_of(t.rows, row, t.stats, share_of_first(t.core, step))
     return row, min(ceiling(t.core, step), index)
@@ -199,7 +199,7 @@ def best(t, step, ties):
 @jit_inline
 def choose(t, step, row, ties):
     """Return the ball to play. If all steps share a partition, learning may have changed it."""
-    if t.core[0]["shared"] == 1:
+    if t.core[0]["shared"] > 0:
         row, _ = best_row(t, t.core, step, ties)
     return row
 
