@@ -189,7 +189,12 @@ def test_lemma_beta_lies_between_the_bounds_of_the_paper(t, horizon, lipschitz, 
     episodes = 500
     bonus = bonuses.Theory(episodes=episodes, delta=delta, lipschitz=lipschitz)
     agent = zooming.AdaptiveQ(
-        Boxes(box((0, 1)), box((0, 1))), bonus=bonus, horizon=horizon, max_balls=horizon, seed=0
+        Boxes(box((0, 1)), box((0, 1))),
+        bonus=bonus,
+        horizon=horizon,
+        max_balls=horizon,
+        steps_per_partition=1,
+        seed=0,
     )
     for _ in range(t):
         agent.update(0, [0.5], [0.5], 0.0, [0.5], terminated=True)

@@ -188,7 +188,7 @@ def test_a_net_reserves_no_room_for_splits():
 def test_one_update_rule_serves_both_agents():
     # A net of one cell per step is a root that never splits.
     net = zooming.NetQ(oil(), spacing=1.0, seed=0)
-    root = zooming.AdaptiveQ(oil(), max_balls=5, seed=0)
+    root = zooming.AdaptiveQ(oil(), max_balls=5, steps_per_partition=1, seed=0)
     rng = np.random.default_rng(0)
     for _ in range(40):
         step, (state, action, after) = int(rng.integers(5)), rng.random((3, 1))

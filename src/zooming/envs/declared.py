@@ -195,9 +195,6 @@ def compiled_env(
             f"dynamics={short_repr(dynamics)} is not a function; the first argument is {form}"
         )
     spaces, own = (observation_space, action_space, horizon), as_vector(params, "params")
-    if np.isnan(own).any():
-        place = int(np.flatnonzero(np.isnan(own))[0])
-        raise ConfigurationError(f"params[{place}] is nan; give numbers")
     options = {
         "start": start, "params": own, "reward_range": reward_range, "name": name,
         "render_mode": render_mode,
