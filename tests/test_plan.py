@@ -9,7 +9,7 @@ import pytest
 import zooming
 from helpers import box
 from zooming.analysis.intervals import mean_interval
-from zooming.analysis.plan import _doubts, play_traces
+from zooming.analysis.plan import _doubts, choices, play_traces
 from zooming.app import cli
 
 pytestmark = pytest.mark.kernels
@@ -173,8 +173,12 @@ def test_what_dynamics_in_python_raise_later_is_told(driver):
         zooming.AdaptiveQ(env, seed=0).learn(2, driver=driver)
     told = error.value.__cause__ or error.value
     assert str(told) == "closed on day 2"
-    with pytest.raises(zooming.ConfigurationError, match=r"params\[1\] is nan"):
-        shop(zooming.Records(poisson(40)), params=[3.0, math.nan])
+
+
+def test_a_parameter_that_is_missing_is_named():
+    env = shop(zooming.Records(poisson(40)), params=[math.nan, 0.0])
+    with pytest.raises(zooming.ConfigurationError, match=r"reward is nan.*params\[0\] is nan"):
+        zooming.plan(env, folds=2)
 
 
 def test_a_value_far_from_the_others_is_doubted():
@@ -256,7 +260,7 @@ def test_dependent_records_are_valued_as_whole_episodes():
     plan = zooming.plan(shop(records), folds=4)
     assert "valued on whole episodes" in str(plan)
     everything = play_traces(
-        plan.env, records.traces(HORIZON), plan._starts, plan._choice_of(order_up_to(6.0))
+        plan.env, records.traces(HORIZON), plan._starts, choices(plan.env, order_up_to(6.0))
     )
     assert plan.compare(order_up_to(6.0)).rule == pytest.approx(everything.mean())
 
@@ -310,6 +314,29 @@ def test_beyond_three_axes_auto_learns_the_plan(monkeypatch):
     assert np.isnan(plan.value.bound)  # no grid to compute it on
     assert len(plan.compare(order_up_to(6.0)).worst) <= 5
     assert plan.predict([0.0] * 4)[0].shape == (1,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("episodes", "cells", "kind"), [(5, 6, "Resolver"), (300, 1, "Auto")])
+def test_with_three_axes_the_better_of_grid_and_auto_is_the_plan(
+    monkeypatch, episodes, cells, kind
+):
+    monkeypatch.setattr(zooming.analysis.plan, "LEARNED_EPISODES", episodes)
+    monkeypatch.setitem(zooming.envs.state_grid.CELLS, 3, (cells, cells, 1e7))
+    env = zooming.compiled_env(
+        one_of_three, box(*[(0.0, 20.0)] * 3), STOCK, HORIZON, start=[0.0] * 3,
+        outcomes=zooming.Records(poisson(12)), reward_range=(-80.0, 240.0),
+    )  # fmt: skip
+    plan = zooming.plan(env, folds=2)
+    assert type(plan.agent).__name__ == kind
+    assert plan.value.bound > plan.value.mean
+
+
+def one_of_three(state, action, step, params, outcome, next_state):
+    next_state[:] = 0.0
+    level = min(state[0] + action[0], 20.0)
+    next_state[0] = max(level - outcome[0], 0.0)
+    return 3.0 * (level - next_state[0]) - (level - state[0])
 
 
 def leaving(state, action, step, params, outcome, next_state):

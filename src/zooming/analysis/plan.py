@@ -163,7 +163,7 @@ class Plan:
             choose = self._make(self.records.take(keep, self.horizon))
             self.returns[left_out] = self._play(choose, left_out)
             advance(1)
-        own = self._play(self._choice_of(self.agent))
+        own = self._play(choices(self.env, self.agent))
         interval = _widened(mean_interval(self.returns), math.sqrt(folds / (folds - 1)))
         bound = self._bound()
         advance(1)
@@ -195,13 +195,14 @@ class Plan:
             traces = records.traces(self.horizon)
             starts = _starts(self.env, len(traces))
             ours, theirs = (
-                play_traces(self.env, traces, starts, self._choice_of(one)) for one in (self, rule)
+                play_traces(self.env, traces, starts, choices(self.env, one))
+                for one in (self, rule)
             )
         else:
             is_paired = isinstance(rule, Plan) and np.array_equal(rule.traces, self.traces)
             ours, folds = self.returns, int(self._folds.max()) + 1
             wider = math.sqrt(1.0 + folds / (folds - 1))
-            theirs = rule.returns if is_paired else self._play(self._choice_of(rule))
+            theirs = rule.returns if is_paired else self._play(choices(self.env, rule))
         away = ours - theirs
         order = np.argsort(away, kind="stable")
         worst = [(int(k), float(away[k])) for k in order[:5] if away[k] < 0]
@@ -259,7 +260,7 @@ class Plan:
         list of Change
             One per change. Print them.
         """
-        found, choose, n = [], self._choice_of(self.agent), len(self.traces)
+        found, choose, n = [], choices(self.env, self.agent), len(self.traces)
         for factor in (0.9, 1.1):
             what = _changed(", ".join(self.records.names), factor)
             found.append(self._change(what, choose, self.records.scaled(factor), self.env))
@@ -297,23 +298,12 @@ class Plan:
         """Return the actions of a plan for other records, made as this one."""
         model = model or self.env
         if isinstance(self.agent, Auto):
-            return self._choice_of(_learn(model.with_records(records)))
+            return choices(self.env, _learn(model.with_records(records)))
         laws = planning_laws(model, records, self.horizon)
         usual = usual_cells(model, sum(len(weights) for _, weights in laws))
         policy = GridPolicy.of(model, self.horizon, self.agent.resolution or usual)
         solve_plan(policy, model, records)
         return lambda step, states: policy.actions(np.full(len(states), step), states)
-
-    def _choice_of(self, policy: Any) -> Choose:
-        """Return the actions of a function, a plan or an agent."""
-        env = self.env
-        asked, _ = as_policy(policy.agent if isinstance(policy, Plan) else policy, env, None)
-
-        def choose(step: int, states: Floats) -> Floats:
-            steps = np.full(len(states), step)
-            return env.actions(asked.predict(env.observations(states), steps)[0])
-
-        return choose
 
     def _play(self, choose: Choose, mask: Any = slice(None)) -> Floats:
         """Return the returns on the episodes of a mask, by default on all."""
@@ -349,7 +339,8 @@ class Plan:
             return math.nan
         n = min(len(self.traces), MOST_BOUND)
         chosen = np.unique(np.linspace(0, len(self.traces) - 1, n).astype(int))
-        policy = GridPolicy.of(env, self.horizon, self.agent.plan.resolution)
+        resolution = None if isinstance(self.agent, Auto) else self.agent.plan.resolution
+        policy = GridPolicy.of(env, self.horizon, resolution)
         grid = policy.grid(env, [(trace[None], np.ones(1)) for trace in self.traces[0]])
         best, total = policy.best, 0.0
         for k in chosen:
@@ -425,7 +416,8 @@ def plan(
     """Plan for an environment whose noise is recorded, and estimate what the plan earns.
 
     With up to three state axes and three action axes, the plan is solved on a grid. With more,
-    `Auto` learns it in the simulator that equations and records make.
+    `Auto` learns it in the simulator that equations and records make. With three, both are tried,
+    and the one that earns more on the records is the plan.
 
     Parameters
     ----------
@@ -483,17 +475,27 @@ def plan(
     folds = min(check_int(folds, "folds", 2), n)
     names = (getattr(env, "metadata", None) or {}).get("names") if names is None else names
     with _progress(folds + 2, progress_bar) as advance:
-        large = max(inner.state_box.shape[0], inner.action_box.shape[0]) > MOST_AXES
-        agent: Any = (
-            _learn(inner, names)
-            if large
-            else Resolver(inner, resolution=resolution, names=names, seed=0)
-        )
-        if not large:
-            agent.title = "Plan"
-            agent.learn_records(inner.records)
+        agent = _best_agent(inner, names, resolution)
         advance(1)
-        return Plan(inner, agent, min(folds, 3) if large else folds, advance)
+        return Plan(inner, agent, min(folds, 3) if isinstance(agent, Auto) else folds, advance)
+
+
+def _best_agent(env: DeclaredEnv, names: Any, resolution: int | None) -> Any:
+    """Return the agent of a plan: one with a grid, or Auto, whichever earns more on the records."""
+    assert env.records is not None
+    n_axes, agents = max(env.state_box.shape[0], env.action_box.shape[0]), []
+    if n_axes <= MOST_AXES:
+        solved = Resolver(env, resolution=resolution, names=names, seed=0)
+        solved.title = "Plan"
+        solved.learn_records(env.records)
+        agents.append(solved)
+    if n_axes >= MOST_AXES and (resolution is None or not agents):  # a grid would be coarse
+        agents.append(_learn(env, names))
+    if len(agents) == 1:
+        return agents[0]
+    traces = env.records.traces(env.horizon)
+    starts = _starts(env, len(traces))
+    return max(agents, key=lambda one: play_traces(env, traces, starts, choices(env, one)).mean())
 
 
 def play_traces(env: CompiledEnv, traces: Floats, starts: list[Floats], choose: Choose) -> Floats:
@@ -519,6 +521,17 @@ def play_traces(env: CompiledEnv, traces: Floats, starts: list[Floats], choose: 
             states = env.round_discrete(after, actions)[0]
             states = np.clip(states, env.state_box.low, env.state_box.high)
     return total
+
+
+def choices(env: CompiledEnv, policy: Any) -> Choose:
+    """Return the actions of a function, a plan or an agent."""
+    asked, _ = as_policy(policy.agent if isinstance(policy, Plan) else policy, env, None)
+
+    def choose(step: int, states: Floats) -> Floats:
+        steps = np.full(len(states), step)
+        return env.actions(asked.predict(env.observations(states), steps)[0])
+
+    return choose
 
 
 def _starts(env: CompiledEnv, n: int) -> list[Floats]:

@@ -198,7 +198,9 @@ def bad_transition(
         seen = env.where_recorded(outcome)
         if not np.isfinite(reward):
             raised = error_of(env.given)
-            why = f" ({type(raised).__name__}: {raised})" if raised is not None else ""
+            missing = np.flatnonzero(np.isnan(env.params))
+            why = f" (params[{missing[0]}] is nan)" if len(missing) else ""
+            why = f" ({type(raised).__name__}: {raised})" if raised is not None else why
             return ConfigurationError(
                 f"{where}, the reward is {reward}{seen}{why}; check the dynamics"
             )
