@@ -41,7 +41,9 @@ def main() -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     plots.learning_curves(histories, left, optimum=optimal)
     left.axhline(rule, color="0.5", linewidth=1.0)
-    left.text(EPISODES, rule, "(s, S) rule ", color="0.4", ha="right", va="bottom")
+    left.text(
+        1.0, rule, " (s, S)\n rule", color="0.4", va="center", transform=left.get_yaxis_transform()
+    )
     left.set(title="learning curves", ylabel="return of ten days", ylim=(-520, -120))
     stock = np.linspace(-20.0, 40.0, 241)[:, None]
     orders, _ = agent.predict(stock, state=np.full(len(stock), STEP))
