@@ -273,6 +273,9 @@ def test_the_status_says_who_plays_and_why():
     card = agent._repr_html_()
     assert "recommended should earn" in card
     assert found["why"] in card
+    noisy = zooming.Auto(oil(noise=0.2), seed=0)
+    noisy.learn(60)
+    assert "only where repeated transitions show no noise" in noisy.status()["why"]
 
 
 class Still(Drift):

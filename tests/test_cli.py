@@ -68,6 +68,7 @@ def test_a_wrong_command_is_answered_in_a_sentence(
 ):
     monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "shops_of_a_user.py").write_text("gym.register('Hotel-v0', 'no:such')")
+    (tmp_path / "an_example.py").write_text("env = gym.make('Hotel-v0')")
     monkeypatch.chdir(tmp_path)
     out, agent = tmp_path / "out", tmp_path / "agent.zoom"
     for name, kind in (("AGENT", zooming.AdaptiveQ), ("NET", zooming.NetQ)):

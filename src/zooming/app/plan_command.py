@@ -83,6 +83,7 @@ def plan_records(
         asked = getattr(sys.modules[module or ""], name, None)
         if not callable(asked):
             raise ConfigurationError(f"--rule {rule}: {module} has no function {name!r}")
+    noise = tuple(column for one in noise for column in one.split(","))
     read = read_records(
         records, noise, episode=episode, step=step, by=by, censored=censored, context=context,
         dependent=dependent, bad=bad,

@@ -273,6 +273,14 @@ class Auto(Portfolio):
             return super()._leader()
         return 0 if self.rule is None else self.choice.leader(2)
 
+    def _why(self, player: int, names: list[str]) -> str:
+        has_choice = self.rule is not None or self.resolver is not None
+        if player != self._leader() or len(names) == 1 or has_choice or self._is_exact():
+            return super()._why(player, names)
+        if self._is_left_to_tree():
+            return "there are too many axes for the grid of a planner"
+        return "the tree leads only where repeated transitions show no noise"
+
     def _is_exact(self) -> bool:
         """Return whether repeated transitions show no noise."""
         return bool(self.planner.table.core["is_exact"][0])

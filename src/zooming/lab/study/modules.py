@@ -85,7 +85,9 @@ def ids_here(name: str) -> list[str]:
     """Return `module:name` for each module in the current folder whose text has the Id `name`."""
     files = sorted(file for file in Path().glob("*.py") if file.is_file())
     texts = {file.stem: file.read_text(errors="ignore").replace("'", '"') for file in files}
-    return [f"{module}:{name}" for module, text in texts.items() if f'"{name}"' in text]
+    having = {module: text for module, text in texts.items() if f'"{name}"' in text}
+    registering = [module for module, text in having.items() if "register(" in text]
+    return [f"{module}:{name}" for module in registering or having]
 
 
 def module_names(env_ids: Iterable[str]) -> list[str]:
