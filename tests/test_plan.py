@@ -339,6 +339,39 @@ def one_of_three(state, action, step, params, outcome, next_state):
     return 3.0 * (level - next_state[0]) - (level - state[0])
 
 
+def test_three_axes_have_few_cells_also_where_units_fit():
+    model = zooming.compiled_env(
+        one_of_three, box(*[(0.0, 10.0)] * 3), STOCK, HORIZON, start=[0.0] * 3,
+        outcomes=zooming.Records(poisson(12)),
+    )  # fmt: skip
+    assert zooming.envs.state_grid.usual_cells(model, 4) == 10
+
+
+def test_the_worst_episodes_are_numbered_as_in_the_records():
+    demand = poisson(40)
+    demand[:20, 1] = np.nan
+    plan = zooming.plan(shop(zooming.Records(demand)), folds=2)
+    for records in (None, zooming.Records(demand)):
+        worst = plan.compare(order_up_to(6.0), records).worst
+        assert worst
+        assert all(k >= 20 for k, _ in worst)
+
+
+def test_a_value_is_named_at_the_step_where_it_leaves_the_space():
+    noise = np.column_stack([np.full(40, 7.0), np.full(40, 20.0), np.arange(40.0) % 4])
+    noise[33, 2] = 7.0
+    env = zooming.compiled_env(
+        leaving_at_two, STOCK, STOCK, 3, start=[0.0], outcomes=zooming.Records(noise, law="step")
+    )
+    with pytest.raises(zooming.ConfigurationError, match=r"noise = 7, .*episode 33, step 2"):
+        zooming.plan(env, folds=2)
+
+
+def leaving_at_two(state, action, step, params, outcome, next_state):
+    next_state[0] = 30.0 if step == 2 and outcome[0] == 7.0 else 1.0
+    return 0.0
+
+
 def leaving(state, action, step, params, outcome, next_state):
     next_state[0] = state[0] + outcome[0]
     return 0.0
@@ -360,8 +393,8 @@ def test_the_command_writes_one_page(tmp_path, capsys, monkeypatch):
     table = "\n".join(["week,day,<b>demand</b>", *(f"{w},{d},{x}" for w, d, x in rows)])
     (tmp_path / "demand.csv").write_text(table)
     cli.main(
-        ["plan", "zooming/Newsvendor-v0", "--records", str(tmp_path / "demand.csv"), "--noise",
-         "<b>demand</b>", "--episode", "week", "--step", "day", "--folds", "4", "--names",
+        ["plan", "zooming/Newsvendor-v0", "--records", str(tmp_path / "demand.csv"),
+         "--episode", "week", "--step", "day", "--folds", "4", "--names",
          "stock", "order", "--out", str(tmp_path / "plan")]
     )  # fmt: skip
     said = capsys.readouterr().out

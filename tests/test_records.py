@@ -127,6 +127,7 @@ def test_many_values_are_condensed_with_their_mean_kept():
     assert len(records.law(0, 4)[0]) == 256
     assert 0 < records.condensed_by(4) < 0.02
     assert zooming.Records(poisson(50, 4)).condensed_by(4) == 0.0
+    assert zooming.Records(poisson(50, 4), by="aaab").condensed_by(4) == 0.0
 
 
 def plain_kaplan_meier(values, hidden):
@@ -564,9 +565,11 @@ FAULTS = [
     ({"demand": ["3", "many", "1", "4", "8", "2", "2", "9", "1"]},
      r"The column 'demand' holds text, first 'many' in row 1"),
     ({"day": [0, 2, 1] + [0, 1, 2] * 2}, r"1 row out of order \(row 2\)"),
+    ({"day": [0, 9, 2] + [0, 1, 2] * 2}, r"1 row out of order \(row 1\)"),
     ({"day": [0, 1, 1] + [0, 1, 2] * 2}, r"1 row repeating a step \(row 2\)"),
     ({"day": [0, 1, 3] + [0, 1, 2] * 2}, r"1 row after a gap \(row 2: step 3 comes after step 1"),
     ({"day": [1, 2, 3] * 3}, r"counts its steps from 1"),
+    ({"demand": ["x"] + [1.0] * 2 + ["x"] + [1.0] * 2 + ["x"] + [1.0] * 2}, r"text for a number"),
     ({"day": ["Mon", "Tue", "Wed"] * 3}, r"The column 'day' holds text, first 'Mon' in row 0"),
     ({"week": [1, 1, 1, 2, 2, 2, 1, 1, 1]}, r"3 rows out of order \(rows 6, 7, 8\)"),
     ({"demand": [3.0, np.inf, 1.0, 4.0, 8.0, 2.0, 2.0, 9.0, 1.0]}, r"1 row with an infinite value"),

@@ -44,7 +44,7 @@ from zooming.errors import ConfigurationError
 from zooming.kernels.loop.jit import call_in_thread
 from zooming.kernels.solve.policies import advance
 from zooming.progress import progress
-from zooming.validation import Floats, check_float, check_int, count_noun, short_repr
+from zooming.validation import Floats, Ints, check_float, check_int, count_noun, short_repr
 
 FEW = 30  # episodes below which a plan is doubted
 MOST_BOUND = 200  # episodes for the perfect-information bound
@@ -154,11 +154,11 @@ class Plan:
         self._starts = _starts(env, len(self.traces))
         self._folds = np.random.default_rng(0).permutation(len(self.traces)) % folds
         self.returns = np.empty(len(self.traces))
-        values = self.records.cut(self.horizon)[0]
-        self._numbers = np.flatnonzero(np.isfinite(values).all(axis=(1, 2)))  # of complete episodes
+        self._numbers = _complete(self.records, self.horizon)
         for fold in range(folds):
             left_out = self._folds == fold
-            keep = np.ones(len(values), bool)  # incomplete episodes count for the law
+            # Incomplete episodes count for the law.
+            keep = np.ones(len(self.records.cut(self.horizon)[0]), bool)
             keep[self._numbers[left_out]] = False
             choose = self._make(self.records.take(keep, self.horizon))
             self.returns[left_out] = self._play(choose, left_out)
@@ -190,9 +190,9 @@ class Plan:
         Comparison
             Difference with its interval, both means, and the episodes on which the plan lost most.
         """
-        wider = 1.0
+        wider, numbers = 1.0, self._numbers
         if records is not None:
-            traces = records.traces(self.horizon)
+            traces, numbers = records.traces(self.horizon), _complete(records, self.horizon)
             starts = _starts(self.env, len(traces))
             ours, theirs = (
                 play_traces(self.env, traces, starts, choices(self.env, one))
@@ -205,7 +205,7 @@ class Plan:
             theirs = rule.returns if is_paired else self._play(choices(self.env, rule))
         away = ours - theirs
         order = np.argsort(away, kind="stable")
-        worst = [(int(k), float(away[k])) for k in order[:5] if away[k] < 0]
+        worst = [(int(numbers[k]), float(away[k])) for k in order[:5] if away[k] < 0]
         difference = _widened(mean_interval(away), wider)
         return Comparison(difference, float(ours.mean()), float(theirs.mean()), worst)
 
@@ -532,6 +532,11 @@ def choices(env: CompiledEnv, policy: Any) -> Choose:
         return env.actions(asked.predict(env.observations(states), steps)[0])
 
     return choose
+
+
+def _complete(records: Records, horizon: int) -> Ints:
+    """Return the numbers of the complete episodes of records."""
+    return np.flatnonzero(np.isfinite(records.cut(horizon)[0]).all(axis=(1, 2)))
 
 
 def _starts(env: CompiledEnv, n: int) -> list[Floats]:

@@ -28,7 +28,7 @@ from zooming.validation import Floats
 def plan_records(
     env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")],
     records: Annotated[str, tyro.conf.arg(metavar="FILE")],
-    noise: tuple[str, ...],
+    noise: tuple[str, ...] = (),
     out: Annotated[str, tyro.conf.arg(metavar="FOLDER")] = "plan",
     episode: str | None = None,
     step: str | None = None,
@@ -49,7 +49,8 @@ def plan_records(
         env: a preset, a Gymnasium id, or module:Id of your own, as for zooming run. Its dynamics
             take an outcome; its own law is not used.
         records: .csv or .parquet file.
-        noise: columns of noise, as many as the dynamics take.
+        noise: columns of noise, as many as the dynamics take; by default all that no other option
+            names.
         out: folder for plan.html, policy.html, plan.zoom, policy.py and plan.json.
         episode: column that names the episode.
         step: column with the step of the episode, from 0.
@@ -83,9 +84,9 @@ def plan_records(
         asked = getattr(sys.modules[module or ""], name, None)
         if not callable(asked):
             raise ConfigurationError(f"--rule {rule}: {module} has no function {name!r}")
-    noise = tuple(column for one in noise for column in one.split(","))
+    columns = tuple(column for one in noise for column in one.split(",")) or None
     read = read_records(
-        records, noise, episode=episode, step=step, by=by, censored=censored, context=context,
+        records, columns, episode=episode, step=step, by=by, censored=censored, context=context,
         dependent=dependent, bad=bad,
     )  # fmt: skip
     folder = Path(out)

@@ -276,7 +276,7 @@ class CompiledEnv(gym.Env[Any, Any]):
             "weights)); dynamics then take an outcome, not rng"
         )
 
-    def where_recorded(self, outcome: Floats) -> str:
+    def where_recorded(self, outcome: Floats, step: int) -> str:
         """Return a phrase that says where an outcome was recorded, or "" if it was not."""
         return ""
 

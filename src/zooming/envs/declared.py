@@ -282,8 +282,8 @@ class DeclaredEnv(CompiledEnv):
         changed[index] *= factor
         return self.with_records(self.records, params=changed)
 
-    def where_recorded(self, outcome: Floats) -> str:
-        return "" if self.records is None else self.records.where(outcome)
+    def where_recorded(self, outcome: Floats, step: int) -> str:
+        return "" if self.records is None else self.records.where(outcome, step)
 
     def outcomes(self, step: int, n: int) -> Outcomes:
         if self.records is not None and self.records.dependent:

@@ -209,9 +209,10 @@ class Records:
         found.is_series = self.is_series and len(values) == 1
         return found
 
-    def where(self, outcome: Floats) -> str:
-        """Return a phrase that names the first place of a value in the records."""
+    def where(self, outcome: Floats, step: int = 0) -> str:
+        """Return a phrase that names the first place of a value, at this step if it is there."""
         found = np.argwhere((self.values == outcome).all(axis=2))
+        found = found[np.argsort(found[:, 1] != step, kind="stable")]
         named = ", ".join(f"{name} = {x:g}" for name, x in zip(self.names, outcome, strict=True))
         if not len(found):  # condensed, or scaled
             return f" (for {named}, of the records)"
@@ -309,10 +310,10 @@ class Records:
         if self.censored is not None:
             return 0.0
         laws = self.laws(horizon)
-        pooled = len({id(law[0]) for law in laws}) == 1
-        for step, (points, weights) in enumerate(laws):
+        for points, weights in {id(law[0]): law for law in laws}.values():
+            steps = [step for step, law in enumerate(laws) if law[0] is points]
             for k in range(self.n_noise):
-                column = np.sort((values if pooled else values[:, step])[..., k].ravel())
+                column = np.sort(values[:, steps, k].ravel())
                 column = column[~np.isnan(column)]
                 order = np.argsort(points[:, k])
                 edges = np.cumsum(weights[order])

@@ -195,7 +195,7 @@ def bad_transition(
     for outcome in outcomes:
         after = np.full((1, len(low)), np.nan)
         reward = env.given(state, action, step, env.params, outcome, after[0])
-        seen = env.where_recorded(outcome)
+        seen = env.where_recorded(outcome, step)
         if not np.isfinite(reward):
             raised = error_of(env.given)
             missing = np.flatnonzero(np.isnan(env.params))
@@ -359,6 +359,8 @@ def usual_cells(model: CompiledEnv, n_outcomes: int) -> int:
         least, work = max(4, least // 4), work / 50
     wanted = int((work / (TRIALS * n_outcomes)) ** (1 / n_state))
     least = min(max(wanted, least), most)
+    if n_state == MOST_AXES:  # twice as many would take eight times as long
+        return _aligned(model.state_box, (least + 1) // 2, least)
     return _aligned(model.state_box, least, 2 * least)
 
 

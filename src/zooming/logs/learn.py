@@ -185,9 +185,16 @@ class RowChecks:
     def check_order(
         self, steps: Floats, is_new: Mask, is_back: Mask, is_known: Mask, first: int
     ) -> Mask:
-        """Return a mask of the rows whose step is larger than the step of the row before."""
+        """Return a mask of the rows whose step is larger than the step of the row before.
+
+        In 0, 9, 2 it is the 9 that is out of order, not the 2.
+        """
         change = np.diff(steps, prepend=-1.0)
         change[is_new] = steps[is_new] + 1
+        is_peak = np.zeros(len(steps), bool)
+        is_peak[:-1] = (change[1:] < 0) & (change[:-1] + change[1:] == 2) & ~is_new[1:]
+        change[1:][is_peak[:-1]] = 2
+        change[is_peak] = -1
         is_order = is_back | ((change < 0) & is_known)
         is_twice = (change == 0) & is_known & ~is_back
         self.flag("order", "out of order", is_order, first)

@@ -19,7 +19,7 @@ MOST_CELLS = 100_000_000  # of the array [n_episodes, n_steps, n_columns]
 
 def read_records(
     source: Any,
-    noise: str | Sequence[str],
+    noise: str | Sequence[str] | None,
     *,
     episode: str | None = None,
     step: str | None = None,
@@ -82,7 +82,9 @@ def read_records(
 
     def choose(there: list[str]) -> Columns:
         check_separator(there)
-        names = (noise,) if isinstance(noise, str) else tuple(noise)
+        given = [*single.values(), *((context,) if isinstance(context, str) else context)]
+        rest = [name for name in there if name not in given] if noise is None else noise
+        names = (rest,) if isinstance(rest, str) else tuple(rest)
         if not names or len(set(names)) < len(names):
             raise ConfigurationError(
                 f"noise={short_repr(noise)}: give the name of a column, or a list of different ones"
@@ -113,6 +115,7 @@ class _Checks(RowChecks):
         self.names = columns.names
         self.is_series = self.names["episode"] is None and self.names["step"] is None
         self._n_episodes = 0
+        self._least_step = math.inf
         # episode, step, noise, censored, row, context, season
         self._kept: list[tuple[Any, ...]] = []
 
@@ -126,6 +129,7 @@ class _Checks(RowChecks):
         else:
             is_new, is_back, is_unnamed, steps = self.find_runs(rows)
             is_step = (steps == np.rint(steps)) & (steps >= 0)
+            self._least_step = min(self._least_step, np.min(steps[is_step], initial=math.inf))
             self.flag(
                 "step", f"with a {names['step']!r} that is not a whole number from 0 on",
                 ~is_step & ~np.isnan(steps), first, lambda k: f"{steps[k]:g}",
@@ -172,7 +176,7 @@ class _Checks(RowChecks):
         if not self.n_rows:
             raise ConfigurationError(f"{source.name} has no rows")
         steps = np.concatenate([part[1] for part in self._kept])
-        if self.names["step"] is not None and len(steps) and steps.min() == 1:
+        if self.names["step"] is not None and self._least_step == 1:
             raise TransitionError(
                 f"{source.name} counts its steps from 1, and nothing was read: no row has step 0 "
                 f"in the column {self.names['step']!r}. Subtract 1 from it"
