@@ -9,6 +9,7 @@ import pytest
 
 import zooming
 from helpers import box, same_history
+from zooming.agents.files import container
 from zooming.agents.resolver import changed_after
 from zooming.envs.state_grid import GridPolicy
 from zooming.export import regions
@@ -368,6 +369,47 @@ def test_prices_of_lost_auctions_are_hidden_and_bids_learned_all_the_same():
         earned = zooming.evaluate(agent, env, exact=True).mean
         shares.append((earned - least) / (best - least))
     assert np.mean(shares) > 0.96
+
+
+@pytest.mark.parametrize(
+    ("chosen", "how", "said"),
+    [
+        ({"by": ("week", "week", (6, "end"), (6, "end"))}, "season", "one law per season"),
+        ({"law": "step"}, "step", "one per step"),
+    ],
+)
+def test_a_chosen_law_is_kept_while_it_goes_on_learning(tmp_path, chosen, how, said):
+    env = shop((np.arange(12.0), np.full(12, 1 / 12)))
+    agent = zooming.Resolver(env, seed=0)
+    values = np.random.default_rng(0).integers(0, 12, (20, 4)).astype(float)
+    agent.learn_records(zooming.Records(values, names="demand", **chosen))
+    agent.learn(8)
+    agent.learn_records(zooming.Records(values))  # which chooses nothing
+    agent.save(tmp_path / "shop.zoom")
+    loaded = zooming.load(tmp_path / "shop.zoom", env=env)
+    loaded.learn(80)
+    agent.learn(80)
+    assert agent.plan.best.tobytes() == loaded.plan.best.tobytes()
+    for one in (agent, loaded):
+        assert one.records.choice(4)[0] == how
+        assert one.status()["law"] == said
+    laws = [law.tobytes() for law, _ in agent.records.laws(4)]
+    assert laws == [law.tobytes() for law, _ in loaded.records.laws(4)]
+
+
+def test_a_file_without_the_choice_of_a_law_loads(tmp_path):
+    env, path = shop((np.arange(12.0), np.full(12, 1 / 12))), tmp_path / "shop.zoom"
+    agent = zooming.Resolver(env, seed=0)
+    agent.learn_records(zooming.Records(np.arange(8.0).reshape(2, 4), law="step"))
+    agent.save(path)
+    header, arrays = container.read_container(path)
+    stored = header["values"].pop("records")
+    container.write_container(path, header, arrays)
+    assert zooming.load(path, env=env).records.kind == "auto"
+    header["values"]["records"] = {**stored, "law": "odd"}
+    container.write_container(path, header, arrays)
+    with pytest.raises(zooming.CheckpointError, match="odd"):
+        zooming.load(path, env=env)
 
 
 # --- files and exports ----------------------------------------------------------------------------

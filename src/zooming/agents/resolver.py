@@ -130,6 +130,7 @@ class Resolver(Agent):
         n_noise = 1 if self.model is None else self.model.n_noise
         self._seen = np.full((8, self.horizon, n_noise), np.nan)
         self._hidden = np.zeros((8, self.horizon), bool)
+        self._options: dict[str, Any] = {}  # of the records that were learned: law=, by=, names=
         self._first = 0  # the first episode of the current law
         self._due = 1  # number of episodes from which on a new plan is made
         self._laws: list[Outcomes] | None = None  # of the plan
@@ -307,11 +308,17 @@ class Resolver(Agent):
     def records(self) -> Records:
         """The noise seen since the law last changed, as `zooming.Records`."""
         part = slice(self._first, self._n_episodes)
-        hidden = self._hidden[part]
-        return Records(self._seen[part], censored=hidden if hidden.any() else None)
+        seen, hidden, options = self._seen[part], self._hidden[part], self._options
+        there = ~np.isnan(seen).any(axis=2)
+        seasons = options.get("by") or range(self.horizon)
+        if len({seasons[k] for k in np.flatnonzero(there.any(axis=0))}) < len({*seasons}):
+            options = {**options, "law": "pooled", "by": None}  # until each has a value
+        return Records(seen, censored=hidden if hidden.any() else None, **options)
 
     def learn_records(self, records: Records) -> None:
         """Take recorded episodes as if they had been played, and plan.
+
+        The choice of `law=` or `by=`, and the names, also hold for noise that is seen later.
 
         Parameters
         ----------
@@ -324,7 +331,10 @@ class Resolver(Agent):
                 f"the records have {values.shape[2]} columns of noise, but the dynamics take "
                 f"{self._seen.shape[2]}"
             )
+        options, has_choice = self._options, records.kind != "auto" or records.by is not None
+        chosen = {"law": records.kind, "by": records.by} if has_choice else {}
         with self.run.lock:
+            self._options = {**options, **chosen, "names": records.names}
             self._reserve(len(values))
             part = slice(self._n_episodes, self._n_episodes + len(values))
             self._seen[part], self._hidden[part] = values, hidden
@@ -332,7 +342,7 @@ class Resolver(Agent):
             try:
                 self._resolve(records if part.start == 0 else None)
             except ConfigurationError:
-                self._n_episodes = part.start
+                self._n_episodes, self._options = part.start, options
                 self._seen[part] = np.nan
                 raise
 
@@ -490,7 +500,8 @@ class Resolver(Agent):
         found: dict[str, Any] = {"noise": n, "plans": self._n_plans, "next plan": self._due}
         if n:
             how = self.records.choice(self.horizon)[0]
-            found["law"] = {"pooled": "one for all steps", "step": "one per step"}[how]
+            kinds = {"pooled": "one for all steps", "step": "one per step"}
+            found["law"] = kinds.get(how, "one law per season")
         if self._first:
             found["law changed"] = f"after episode {self._first}"
         start = self._only_start()
@@ -530,6 +541,8 @@ class Resolver(Agent):
             "is_solved": self.plan.is_solved, "n_noise": self._seen.shape[2],
             "cells": self.plan.resolution,
         }  # fmt: skip
+        if self._options:
+            values["records"] = {**self._options, "by": _as_labels(self._options.get("by"))}
         arrays = {"seen": self._seen[:n], "hidden": self._hidden[:n], **self.plan.state()}
         for step, law in enumerate(self._laws or ()):
             arrays[f"values_{step}"], arrays[f"weights_{step}"] = law
@@ -550,6 +563,7 @@ class Resolver(Agent):
             check_int(values[name], name, 0) for name in ("due", "n_plans", "n_untold", "checked")
         )
         self._n_episodes = n
+        self._options = _stored_options(values.get("records", {}), self.horizon, n_noise)
         self._seen, self._hidden = np.array(seen), np.array(hidden)
         if not n:
             self._seen = np.full((8, self.horizon, n_noise), np.nan)
@@ -583,6 +597,25 @@ def _check_told(function: Any, name: str) -> Any:
             "next_observation, info)"
         )
     return function
+
+
+def _as_labels(by: Sequence[Any] | None) -> list[Any] | None:
+    """Return the seasons for a file: as they are, or as numbers if JSON has no such values."""
+    if by is None or all(type(one) in (str, int, bool) for one in by):
+        return None if by is None else list(by)
+    numbers = {one: k for k, one in enumerate(dict.fromkeys(by))}
+    return [numbers[one] for one in by]
+
+
+def _stored_options(stored: dict[str, Any], horizon: int, n_noise: int) -> dict[str, Any]:
+    """Return the options of records from a file; older files have none."""
+    options = {name: stored[name] for name in ("law", "by", "names") if name in stored}
+    if options.get("by") is not None:
+        options["by"] = tuple(options["by"])
+        if not all(type(one) in (str, int, bool) for one in options["by"]):
+            raise ValueError("a season is neither text nor a number")
+    Records(np.zeros((1, horizon, n_noise)), **options)  # raises if they are wrong
+    return options
 
 
 def planning_laws(
