@@ -432,6 +432,47 @@ def test_a_loaded_agent_plays_without_its_environment(tmp_path):
     assert same_history(again.learn(10), agent.learn(10))
 
 
+@pytest.mark.parametrize("told", [(), ("outcome",), ("outcome", "censored")])
+def test_a_loaded_agent_is_told_its_functions_and_goes_on_as_if_never_stopped(tmp_path, told):
+    path, model = tmp_path / "shop.zoom", shop()
+    functions = {
+        "outcome": lambda before, action, reward, after, info: info["outcome"] + 1.0,
+        "censored": lambda before, action, reward, after, info: info["outcome"] > 4.0,
+    }
+    functions = {"model": model, **{name: functions[name] for name in told}}
+    agent = zooming.Resolver(Shop(), horizon=4, seed=0, **functions)
+    agent.learn(7)
+    agent.save(path)
+    zooming.load(path).save(path)  # which forgets nothing
+    loaded = zooming.load(path, env=Shop())
+    batch, steps = np.linspace(0.0, 20.0, 23)[:, None], np.arange(23) % 4
+    assert (loaded.predict(batch, steps)[0] == agent.predict(batch, steps)[0]).all()
+    named = ", ".join(f"{name}={name}" for name in functions)
+    with pytest.raises(zooming.ConfigurationError, match=rf"agent\.tell\({named}\)"):
+        loaded.learn(1)
+    for wrong in ({"model": 3}, {"outcome": 3}, {"model": gym.make("zooming/Oil-v0")}):
+        with pytest.raises(zooming.ConfigurationError):
+            loaded.tell(**wrong)
+    for name, function in functions.items():
+        loaded.tell(**{name: function})
+    assert loaded.q_value(0, [0.0], [1.0]) == agent.q_value(0, [0.0], [1.0])
+    assert same_history(loaded.learn(40), agent.learn(40))
+    assert loaded.plan.best.tobytes() == agent.plan.best.tobytes()
+    assert loaded.records.hash == agent.records.hash
+    on_the_model = zooming.load(path, env=shop((np.arange(12.0), np.full(12, 1 / 12))))
+    assert len(on_the_model.learn(5)) == 5
+
+
+def test_auto_names_the_resolver_to_save_and_it_goes_on(tmp_path):
+    agent = zooming.Auto(Shop(), resolver={"model": shop()}, horizon=4, seed=0)
+    agent.learn(5)
+    agent.resolver.save(tmp_path / "shop.zoom")
+    loaded = zooming.load(tmp_path / "shop.zoom", env=Shop())
+    loaded.tell(model=shop())
+    loaded.learn(5)
+    assert loaded.n_episodes == 10
+
+
 @pytest.mark.parametrize(
     ("name", "setting"),
     [("Newsvendor", {}), ("Storage", {"prices": (0.2, 0.3)}), ("GraphAmbulance", {})],
