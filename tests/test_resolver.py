@@ -9,6 +9,7 @@ import pytest
 
 import zooming
 from helpers import box, same_history
+from zooming.agents.files import container
 from zooming.agents.resolver import changed_after
 from zooming.envs.state_grid import GridPolicy
 from zooming.export import regions
@@ -370,6 +371,47 @@ def test_prices_of_lost_auctions_are_hidden_and_bids_learned_all_the_same():
     assert np.mean(shares) > 0.96
 
 
+@pytest.mark.parametrize(
+    ("chosen", "how", "said"),
+    [
+        ({"by": ("week", "week", (6, "end"), (6, "end"))}, "season", "one law per season"),
+        ({"law": "step"}, "step", "one per step"),
+    ],
+)
+def test_a_chosen_law_is_kept_while_it_goes_on_learning(tmp_path, chosen, how, said):
+    env = shop((np.arange(12.0), np.full(12, 1 / 12)))
+    agent = zooming.Resolver(env, seed=0)
+    values = np.random.default_rng(0).integers(0, 12, (20, 4)).astype(float)
+    agent.learn_records(zooming.Records(values, names="demand", **chosen))
+    agent.learn(8)
+    agent.learn_records(zooming.Records(values))  # which chooses nothing
+    agent.save(tmp_path / "shop.zoom")
+    loaded = zooming.load(tmp_path / "shop.zoom", env=env)
+    loaded.learn(80)
+    agent.learn(80)
+    assert agent.plan.best.tobytes() == loaded.plan.best.tobytes()
+    for one in (agent, loaded):
+        assert one.records.choice(4)[0] == how
+        assert one.status()["law"] == said
+    laws = [law.tobytes() for law, _ in agent.records.laws(4)]
+    assert laws == [law.tobytes() for law, _ in loaded.records.laws(4)]
+
+
+def test_a_file_without_the_choice_of_a_law_loads(tmp_path):
+    env, path = shop((np.arange(12.0), np.full(12, 1 / 12))), tmp_path / "shop.zoom"
+    agent = zooming.Resolver(env, seed=0)
+    agent.learn_records(zooming.Records(np.arange(8.0).reshape(2, 4), law="step"))
+    agent.save(path)
+    header, arrays = container.read_container(path)
+    stored = header["values"].pop("records")
+    container.write_container(path, header, arrays)
+    assert zooming.load(path, env=env).records.kind == "auto"
+    header["values"]["records"] = {**stored, "law": "odd"}
+    container.write_container(path, header, arrays)
+    with pytest.raises(zooming.CheckpointError, match="odd"):
+        zooming.load(path, env=env)
+
+
 # --- files and exports ----------------------------------------------------------------------------
 
 
@@ -388,6 +430,47 @@ def test_a_loaded_agent_plays_without_its_environment(tmp_path):
     again = zooming.load(tmp_path / "shop.zoom", env=env)
     assert again.q_value(0, [0.0], [1.0]) == agent.q_value(0, [0.0], [1.0])
     assert same_history(again.learn(10), agent.learn(10))
+
+
+@pytest.mark.parametrize("told", [(), ("outcome",), ("outcome", "censored")])
+def test_a_loaded_agent_is_told_its_functions_and_goes_on_as_if_never_stopped(tmp_path, told):
+    path, model = tmp_path / "shop.zoom", shop()
+    functions = {
+        "outcome": lambda before, action, reward, after, info: info["outcome"] + 1.0,
+        "censored": lambda before, action, reward, after, info: info["outcome"] > 4.0,
+    }
+    functions = {"model": model, **{name: functions[name] for name in told}}
+    agent = zooming.Resolver(Shop(), horizon=4, seed=0, **functions)
+    agent.learn(7)
+    agent.save(path)
+    zooming.load(path).save(path)  # which forgets nothing
+    loaded = zooming.load(path, env=Shop())
+    batch, steps = np.linspace(0.0, 20.0, 23)[:, None], np.arange(23) % 4
+    assert (loaded.predict(batch, steps)[0] == agent.predict(batch, steps)[0]).all()
+    named = ", ".join(f"{name}={name}" for name in functions)
+    with pytest.raises(zooming.ConfigurationError, match=rf"agent\.tell\({named}\)"):
+        loaded.learn(1)
+    for wrong in ({"model": 3}, {"outcome": 3}, {"model": gym.make("zooming/Oil-v0")}):
+        with pytest.raises(zooming.ConfigurationError):
+            loaded.tell(**wrong)
+    for name, function in functions.items():
+        loaded.tell(**{name: function})
+    assert loaded.q_value(0, [0.0], [1.0]) == agent.q_value(0, [0.0], [1.0])
+    assert same_history(loaded.learn(40), agent.learn(40))
+    assert loaded.plan.best.tobytes() == agent.plan.best.tobytes()
+    assert loaded.records.hash == agent.records.hash
+    on_the_model = zooming.load(path, env=shop((np.arange(12.0), np.full(12, 1 / 12))))
+    assert len(on_the_model.learn(5)) == 5
+
+
+def test_auto_names_the_resolver_to_save_and_it_goes_on(tmp_path):
+    agent = zooming.Auto(Shop(), resolver={"model": shop()}, horizon=4, seed=0)
+    agent.learn(5)
+    agent.resolver.save(tmp_path / "shop.zoom")
+    loaded = zooming.load(tmp_path / "shop.zoom", env=Shop())
+    loaded.tell(model=shop())
+    loaded.learn(5)
+    assert loaded.n_episodes == 10
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import wraps
+from typing import Any, Self
 
 import gymnasium as gym
 import numpy as np
@@ -34,7 +35,7 @@ from zooming.agents.base.agent import Agent
 from zooming.agents.base.problem import stated_range
 from zooming.agents.base.seeds import copy_generator
 from zooming.agents.base.status import clipping_text
-from zooming.agents.training.history import RunArrays
+from zooming.agents.training.history import History, RunArrays
 from zooming.agents.training.replay import Transitions
 from zooming.envs.compiled import CompiledEnv, Outcomes, find_compiled
 from zooming.envs.records import Records, rank
@@ -57,6 +58,8 @@ GROWTH = 1.1  # a new plan is due when the episodes have grown by this factor
 COARSER = 1.25  # ratio of the usual number of cells to that of the plan from which on it changes
 CHECK_EVERY, WINDOWS, MOST_BEFORE, ALARM = 5, (10, 20, 40), 200, 4.8
 Told = Callable[[Any, Any, float, Any, Mapping[str, Any]], Any]
+TOLD = ("model", "outcome", "censored")
+UNTOLD = object()  # the model of an agent from a file, until it is told
 
 
 class Resolver(Agent):
@@ -124,12 +127,14 @@ class Resolver(Agent):
             self.reward_range = self.problem.reward_range = ANY_REWARD
         self.outcome = _check_told(outcome, "outcome")
         self.censored = _check_told(censored, "censored")
+        self._untold: set[str] = set()  # functions that an agent from a file has to be told again
         self.resolution = None if resolution is None else check_int(resolution, "resolution", 4)
         self.model: CompiledEnv | None = self._find_model(env, model)
         self.plan = self._new_plan()
         n_noise = 1 if self.model is None else self.model.n_noise
         self._seen = np.full((8, self.horizon, n_noise), np.nan)
         self._hidden = np.zeros((8, self.horizon), bool)
+        self._options: dict[str, Any] = {}  # of the records that were learned: law=, by=, names=
         self._first = 0  # the first episode of the current law
         self._due = 1  # number of episodes from which on a new plan is made
         self._laws: list[Outcomes] | None = None  # of the plan
@@ -141,9 +146,9 @@ class Resolver(Agent):
     # --- the model --------------------------------------------------------------------------------
 
     def _find_model(self, env: Any, model: Any) -> CompiledEnv | None:
+        if model is UNTOLD or (model is None and not hasattr(env, "reset")):
+            return None  # loaded without an environment, or without functions
         found = find_compiled(env if model is None else model)
-        if found is None and model is None and not hasattr(env, "reset"):
-            return None  # loaded without an environment
         if found is None:
             what = "model=" if model is not None else f"{self.env_name}"
             raise ConfigurationError(
@@ -170,10 +175,54 @@ class Resolver(Agent):
         if not is_same or [kind != "interval" for kind in axes.kinds] != whole:
             raise ConfigurationError(
                 f"the model has states {found.observation_space} and actions {found.action_space}, "
-                f"but {self.env_name} has {env.observation_space} and {env.action_space}; give a "
+                f"but {self.env_name} has {axes.states.space} and {axes.actions.space}; give a "
                 "model of the same spaces"
             )
         return found
+
+    def tell(
+        self, *, model: Any = None, outcome: Told | None = None, censored: Told | None = None
+    ) -> None:
+        """Give a loaded agent its functions again, which no file stores.
+
+        It then continues exactly where the saved agent stopped.
+
+        Parameters
+        ----------
+        model, outcome, censored
+            As for the constructor. What is left out stays as it is.
+
+        Examples
+        --------
+        >>> agent = zooming.load("shop.zoom", env=Shop())  # doctest: +SKIP
+        >>> agent.tell(model=model, outcome=demand)  # doctest: +SKIP
+        """
+        told = {"model": model, "outcome": outcome, "censored": censored}
+        told = {name: function for name, function in told.items() if function is not None}
+        outcome, censored = _check_told(outcome, "outcome"), _check_told(censored, "censored")
+        found = self.model if model is None else self._find_model(self.env, model)
+        if found is not None and found.n_noise != self._seen.shape[2]:
+            raise ConfigurationError(
+                f"the model takes noise of {found.n_noise} numbers, but the agent has seen noise "
+                f"of {self._seen.shape[2]}; give the model that it was saved with"
+            )
+        with self.run.lock:
+            self.model, self._untold = found, self._untold - set(told)
+            self.outcome, self.censored = outcome or self.outcome, censored or self.censored
+            if "model" in told:
+                arrays, is_solved = self.plan.state(), self.plan.is_solved
+                self.plan = self._new_plan(self.plan.resolution)
+                self.plan.restore(arrays, is_solved)
+
+    @wraps(Agent.learn)
+    def learn(self, *args: Any, **options: Any) -> History:  # type: ignore[override]
+        if self._untold and (self.env is not None or options.get("env") is not None):
+            told = ", ".join(f"{name}={name}" for name in TOLD if name in self._untold)
+            raise ConfigurationError(
+                "this agent was loaded, and a file stores no functions; before learn(), give them "
+                f"again: agent.tell({told})"
+            )
+        return super().learn(*args, **options)
 
     def _new_plan(self, cells: int | None = None) -> GridPolicy:
         """Return an unsolved plan, by default with the usual number of cells."""
@@ -307,11 +356,17 @@ class Resolver(Agent):
     def records(self) -> Records:
         """The noise seen since the law last changed, as `zooming.Records`."""
         part = slice(self._first, self._n_episodes)
-        hidden = self._hidden[part]
-        return Records(self._seen[part], censored=hidden if hidden.any() else None)
+        seen, hidden, options = self._seen[part], self._hidden[part], self._options
+        there = ~np.isnan(seen).any(axis=2)
+        seasons = options.get("by") or range(self.horizon)
+        if len({seasons[k] for k in np.flatnonzero(there.any(axis=0))}) < len({*seasons}):
+            options = {**options, "law": "pooled", "by": None}  # until each has a value
+        return Records(seen, censored=hidden if hidden.any() else None, **options)
 
     def learn_records(self, records: Records) -> None:
         """Take recorded episodes as if they had been played, and plan.
+
+        The choice of `law=` or `by=`, and the names, also hold for noise that is seen later.
 
         Parameters
         ----------
@@ -324,7 +379,10 @@ class Resolver(Agent):
                 f"the records have {values.shape[2]} columns of noise, but the dynamics take "
                 f"{self._seen.shape[2]}"
             )
+        options, has_choice = self._options, records.kind != "auto" or records.by is not None
+        chosen = {"law": records.kind, "by": records.by} if has_choice else {}
         with self.run.lock:
+            self._options = {**options, **chosen, "names": records.names}
             self._reserve(len(values))
             part = slice(self._n_episodes, self._n_episodes + len(values))
             self._seen[part], self._hidden[part] = values, hidden
@@ -332,7 +390,7 @@ class Resolver(Agent):
             try:
                 self._resolve(records if part.start == 0 else None)
             except ConfigurationError:
-                self._n_episodes = part.start
+                self._n_episodes, self._options = part.start, options
                 self._seen[part] = np.nan
                 raise
 
@@ -452,7 +510,8 @@ class Resolver(Agent):
             if self.model is None and self.plan.is_solved:
                 raise ConfigurationError(
                     f"this agent was loaded without its environment ({self.env_name}), whose "
-                    "dynamics Q needs; give it: zooming.load(path, env=env)"
+                    "dynamics Q needs; give it: zooming.load(path, env=env), or, if its model was "
+                    "given, agent.tell(model=model)"
                 )
             return 0.0
         return float(self._grid().backup(step, state[None], played[None], GIVEN_ACTIONS)[0][0])
@@ -490,7 +549,8 @@ class Resolver(Agent):
         found: dict[str, Any] = {"noise": n, "plans": self._n_plans, "next plan": self._due}
         if n:
             how = self.records.choice(self.horizon)[0]
-            found["law"] = {"pooled": "one for all steps", "step": "one per step"}[how]
+            kinds = {"pooled": "one for all steps", "step": "one per step"}
+            found["law"] = kinds.get(how, "one law per season")
         if self._first:
             found["law changed"] = f"after episode {self._first}"
         start = self._only_start()
@@ -520,7 +580,16 @@ class Resolver(Agent):
 
     def _to_json(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return the options without functions: a file that named them would have to run them."""
-        return {**options, "model": None, "outcome": None, "censored": None}
+        return {**options, **dict.fromkeys(TOLD)}
+
+    @classmethod
+    def from_options(
+        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Self:
+        found = find_compiled(env)
+        is_known = found is not None and found.given is not None and found.tells_outcomes
+        given = options if is_known else {**options, "model": UNTOLD}
+        return super().from_options(env, given, arrays)
 
     def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         n = self._n_episodes
@@ -529,7 +598,10 @@ class Resolver(Agent):
             "n_untold": self._n_untold, "checked": self._checked,
             "is_solved": self.plan.is_solved, "n_noise": self._seen.shape[2],
             "cells": self.plan.resolution,
+            "told": [one for one in TOLD[1:] if getattr(self, one) or one in self._untold],
         }  # fmt: skip
+        if self._options:
+            values["records"] = {**self._options, "by": _as_labels(self._options.get("by"))}
         arrays = {"seen": self._seen[:n], "hidden": self._hidden[:n], **self.plan.state()}
         for step, law in enumerate(self._laws or ()):
             arrays[f"values_{step}"], arrays[f"weights_{step}"] = law
@@ -550,6 +622,10 @@ class Resolver(Agent):
             check_int(values[name], name, 0) for name in ("due", "n_plans", "n_untold", "checked")
         )
         self._n_episodes = n
+        if self.model is None:
+            told = values.get("told", [])  # not in older files
+            self._untold = {"model", *(one for one in TOLD if one in told)}
+        self._options = _stored_options(values.get("records", {}), self.horizon, n_noise)
         self._seen, self._hidden = np.array(seen), np.array(hidden)
         if not n:
             self._seen = np.full((8, self.horizon, n_noise), np.nan)
@@ -583,6 +659,27 @@ def _check_told(function: Any, name: str) -> Any:
             "next_observation, info)"
         )
     return function
+
+
+def _as_labels(by: Sequence[Any] | None) -> list[Any] | None:
+    """Return the seasons for a file: as they are, or as numbers if JSON has no such values."""
+    if by is None or all(type(one) in (str, int, bool) for one in by):
+        return None if by is None else list(by)
+    numbers = {one: k for k, one in enumerate(dict.fromkeys(by))}
+    return [numbers[one] for one in by]
+
+
+def _stored_options(stored: dict[str, Any], horizon: int, n_noise: int) -> dict[str, Any]:
+    """Return the options of records from a file; older files have none."""
+    options: dict[str, Any] = {
+        name: stored[name] for name in ("law", "by", "names") if name in stored
+    }
+    if options.get("by") is not None:
+        options["by"] = tuple(options["by"])
+        if not all(type(one) in (str, int, bool) for one in options["by"]):
+            raise ValueError("a season is neither text nor a number")
+    Records(np.zeros((1, horizon, n_noise)), **options)  # raises if they are wrong
+    return options
 
 
 def planning_laws(

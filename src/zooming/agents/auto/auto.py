@@ -416,7 +416,7 @@ class Auto(Portfolio):
         if not isinstance(self._given_resolver, bool):
             raise ConfigurationError(
                 "Auto with options of resolver= cannot be saved, because some are functions of "
-                "yours; save agent.resolver"
+                "yours; save agent.resolver, and give them again with its method tell"
             )
         return self.get_params()
 
