@@ -47,7 +47,7 @@ SHOWN = frozenset((
     "act", "act_batch", "as_published", "axes", "begin", "env", "explain", "export", "get_params",
     "guide", "horizon", "interrupted_history", "learn", "learn_from", "load", "n_balls",
     "n_clipped", "n_episodes", "nbytes", "partition", "policy", "predict", "q_value", "save",
-    "seed", "show", "status", "to_log", "update", "value", "visits", "warm_start",
+    "seed", "show", "status", "tell", "to_log", "update", "value", "visits", "warm_start",
 ))  # fmt: skip
 
 
