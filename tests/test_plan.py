@@ -424,6 +424,10 @@ def test_the_command_writes_one_page(tmp_path, capsys, monkeypatch):
         "plan.html", "policy.html", "plan.zoom", "policy.py", "plan.json",
     }  # fmt: skip
     monkeypatch.setattr("zooming.app.plan_command.plan", None)  # the folder is looked at first
+    with pytest.raises(SystemExit):  # a number of the week is no demand
+        cli.main(["plan", "zooming/Newsvendor-v0", "--records", "demand.csv", "--out", "third"])
+    assert "take 1 column of noise, but no other option names week, day" in capsys.readouterr().err
+    assert not (tmp_path / "third").exists()
     with pytest.raises(SystemExit):
         cli.main(
             ["plan", "zooming/Newsvendor-v0", "--records", str(tmp_path / "demand.csv"), "--noise",

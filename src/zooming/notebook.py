@@ -70,7 +70,7 @@ def page(title: str, body: str) -> str:
 
 
 def picture(figure: Any, what: str) -> str:
-    """Return a figure of matplotlib as HTML; `what` describes it for those who cannot see it."""
+    """Return a figure of matplotlib as an HTML image. `what` is its text for screen readers."""
     figure.savefig(file := io.BytesIO(), format="png")
     coded = base64.b64encode(file.getvalue()).decode()
     return f'<p><img alt="{escape(what)}" src="data:image/png;base64,{coded}"></p>'

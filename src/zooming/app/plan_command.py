@@ -22,7 +22,7 @@ from zooming.errors import ConfigurationError
 from zooming.logs.noise import read_records
 from zooming.plots.style import COLORS, drawing
 from zooming.spaces.names import printable
-from zooming.validation import Floats
+from zooming.validation import Floats, count_noun
 
 
 def plan_records(
@@ -89,6 +89,12 @@ def plan_records(
         records, columns, episode=episode, step=step, by=by, censored=censored, context=context,
         dependent=dependent, bad=bad,
     )  # fmt: skip
+    if columns is None and len(read.names) != inner.n_noise:
+        raise ConfigurationError(
+            f"{records}: the dynamics take {count_noun(inner.n_noise, 'column')} of noise, but no "
+            f"other option names {', '.join(read.names)}; name the noise with --noise, and the "
+            "columns of episodes and steps with --episode and --step"
+        )
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)  # a wrong name is refused before the plan is made
     known = names or (made.metadata or {}).get("names")

@@ -82,7 +82,7 @@ def find_id(env_id: str) -> str:
 
 
 def ids_here(name: str) -> list[str]:
-    """Return `module:name` for each module in the current folder whose text has the Id `name`."""
+    """Return `module:name` for each file of this folder that registers, or else names, the Id."""
     files = sorted(file for file in Path().glob("*.py") if file.is_file())
     texts = {file.stem: file.read_text(errors="ignore").replace("'", '"') for file in files}
     having = {module: text for module, text in texts.items() if f'"{name}"' in text}
