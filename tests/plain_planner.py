@@ -33,10 +33,8 @@ class PlainPlan:
         self.make()
 
     def cell_of(self, places):
-        cells = np.zeros(len(places), int)
-        for j in range(places.shape[1]):
-            cells = cells * self.grid.bins[j] + self.grid.bin_of[j, places[:, j]]
-        return cells
+        bins = [self.grid.bin_of[j, axis] for j, axis in enumerate(places.T)]
+        return np.ravel_multi_index(bins, self.grid.bins[: len(bins)].tolist())
 
     def coordinates(self, x):
         """Scale points of the unit cube to [-1, 1]; categories have no coordinate."""
@@ -49,9 +47,8 @@ class PlainPlan:
         found, grid = np.zeros((len(places), self.n_states)), self.grid
         here = self.cell_of(places)
         found[np.arange(len(places)), here] = 1.0
-        stride = self.n_states
         for j in range(self.n_state):
-            stride //= int(grid.bins[j])
+            stride = math.prod(grid.bins[j + 1 : self.n_state].tolist())
             for i, place in enumerate(places[:, j]):
                 k = int(grid.bin_of[j, place])
                 away = (place + 0.5) / grid.units[j] - grid.centers[j, k]
@@ -69,16 +66,13 @@ class PlainPlan:
         x = np.column_stack(
             [np.ones(len(after)), self.coordinates((self.places[:, :n] + 0.5) / self.grid.units)]
         )
-        y, w = (
-            self.coordinates((after + 0.5) / self.grid.units[: self.n_state])[goes_on],
-            self.weights[goes_on],
-        )
+        y = self.coordinates((after + 0.5) / self.grid.units[: self.n_state])[goes_on]
+        w = self.weights[goes_on]
         gram = (x[goes_on].T * w) @ x[goes_on] + self.c.RIDGE * np.eye(1 + n)
         right = (x[goes_on].T * w) @ y
         self.law = np.linalg.solve(gram, right)
         weight = w.sum() + 1e-9
-        rest = (w * (y**2).T).sum(axis=1) - (right * self.law).sum(axis=0)
-        total = (w * (y**2).T).sum(axis=1) - (w @ y) ** 2 / weight
+        rest, total = w @ y**2 - (right * self.law).sum(axis=0), w @ y**2 - (w @ y) ** 2 / weight
         with np.errstate(divide="ignore", invalid="ignore"):
             strength = np.maximum(0.0, total - rest) / n * weight / rest
         self.strength = np.where((rest > 0.0) & (self.facts["is_exact"] == 0), strength, 0.0)
@@ -86,12 +80,10 @@ class PlainPlan:
         enough = self.weights.sum() >= self.c.ENOUGH * (1 + n)
         self.has_drift = bool(may and enough and not self.facts["is_exact"])
         cells = np.column_stack([np.ones(self.n_cells), self.coordinates(self.centers)])
-        self.of_samples, self.of_cells = (self.weights_of_states(self.led(p)) for p in (x, cells))
-        self.drift_of_cells = cells @ self.law
-
-    def led(self, x):
-        units = self.grid.units[: self.n_state]
-        return np.clip((0.5 * (x @ self.law + 1.0) * units).astype(int), 0, units - 1)
+        self.drift_of_cells, units = cells @ self.law, self.grid.units[: self.n_state]
+        ends = [(0.5 * (p @ self.law + 1.0) * units).astype(int) for p in (x, cells)]
+        ends = [self.weights_of_states(np.clip(p, 0, units - 1)) for p in ends]
+        self.of_samples, self.of_cells = ends
 
     def make_features(self):
         """Write the quadratic of the coordinates, and hats of each strong drift."""
@@ -105,10 +97,9 @@ class PlainPlan:
                 continue
             drift, seen = self.drift_of_cells[:, j], counts > 0
             less, equal = drift[None] < drift[:, None], drift[None] == drift[:, None]
-            below = (less + 0.5 * equal) @ counts
+            below, last = (less + 0.5 * equal) @ counts, self.c.N_HATS - 1
             low, high = drift[seen].min(), drift[seen].max()
             place = (drift - low) / max(1e-9, high - low) + below / max(1e-9, counts.sum())
-            last = self.c.N_HATS - 1
             place = np.clip(0.5 * place * last, 0.0, last)
             columns += [np.maximum(0.0, 1.0 - abs(place - i)) for i in range(last + 1)]
         self.features = np.column_stack(columns)
@@ -118,18 +109,14 @@ class PlainPlan:
         c, p, x = self.c, self.n_quadratic, self.features[:, : self.n_quadratic]
         used, self.slopes = self.apart[REWARDS][self.steps] == 0, np.zeros(self.n_cells)
         cells, w, times = self.cells[used], self.weights[used], self.times[self.steps[used]]
-        count = np.bincount(cells, w, self.n_cells)
-
-        def within(y):
-            return y - (np.bincount(cells, w * y, self.n_cells) / np.maximum(count, 1e-9))[cells]
-
-        time, y = within(times), within(self.rewards[used])
+        count, both = np.bincount(cells, w, self.n_cells), (times, self.rewards[used])
+        sums = [np.bincount(cells, w * y, self.n_cells) / np.maximum(count, 1e-9) for y in both]
+        time, y = (one - mean[cells] for one, mean in zip(both, sums, strict=True))
         moves = time[:, None] * x[cells]
         right, gram = moves.T @ (w * y), (moves.T * w) @ moves + c.RIDGE * np.eye(p)
         law = np.linalg.solve(gram, right)
         freedom = (count[count > 0] - 1).sum() - p
-        total = (w * y**2).sum() + self.spreads[used].sum()
-        rest = total - right @ law
+        rest = (w * y**2).sum() + self.spreads[used].sum() - right @ law
         is_weak = (right @ law) * freedom <= c.STRONG * p * max(0.0, rest)
         is_early = self.facts["n_plans"] < c.EARLY
         if is_early or self.horizon < 3 or freedom < c.LEAST_FREEDOM or is_weak:
@@ -139,27 +126,23 @@ class PlainPlan:
 
     def kernel(self, widths):
         found = np.ones((self.n_cells, self.n_cells))
-        for j, width in enumerate(widths):
+        for j in np.flatnonzero(np.asarray(widths) < self.c.FLAT):
             gap = abs(self.centers[:, j, None] - self.centers[None, :, j])
             if self.is_category[j]:
-                gap = (self.index[:, j, None] != self.index[None, :, j]).astype(float)
-            if width < self.c.FLAT:
-                found *= np.exp(-gap * 2.0**-width)
+                gap = 1.0 * (self.index[:, j, None] != self.index[None, :, j])
+            found *= np.exp(-gap * 2.0 ** -widths[j])
         return found
 
     def fit(self, targets, members, widths, tunes):
         """Return the regression of the samples of some steps as a dictionary."""
         c, used = self.c, np.isin(self.steps, members)
         cells, w, y = self.cells[used], self.weights[used], targets[used]
-        spread = (
-            self.spreads[used] if targets is self.rewards or targets is self.carried else 0.0 * w
-        )
+        spread = self.spreads[used] * (targets is self.rewards or targets is self.carried)
         count = np.bincount(cells, w, self.n_cells)
         n, seen = count.sum(), count > 0
+        sizes = self.features.shape[1], self.n_quadratic
+        p = next((size for size in sizes if n >= c.ENOUGH * size), 0)
         mean = (w * y).sum() / max(n, 1e-9)
-        p = self.features.shape[1]
-        p = p if n >= c.ENOUGH * p else self.n_quadratic
-        p = p if n >= c.ENOUGH * p else 0
         x, trend = self.features[:, :p], np.full(self.n_cells, mean)
         if p:
             gram = (x.T * count) @ x + c.RIDGE * np.eye(p)
@@ -186,8 +169,7 @@ class PlainPlan:
             self.tune(widths, best)
         kernel = self.kernel(widths)
         share, noise = best(kernel)
-        mass = kernel @ count
-        sums = kernel @ total
+        mass, sums = kernel @ count, kernel @ total
         mean = sums / (mass + c.PRIOR)
         others = np.maximum(0.0, mass - count) + c.PRIOR
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -195,47 +177,37 @@ class PlainPlan:
             excess -= noise * factor * (1.0 / count + 1.0 / (others + 1.0))
         near = kernel @ seen
         gaps = np.maximum(0.0, excess) * np.minimum(2.0, np.maximum(0.0, near - 1.0) + c.EMPTY)
-        own = share / (count + share)
         gap = gaps[seen].sum() / max(1, seen.sum())
-        narrow = self.kernel(np.minimum(widths, math.log2(self.radius())))
+        narrow = self.kernel(np.minimum(widths, self.widest))
         variance = noise * factor / (narrow @ count + c.PRIOR)
-        variance += gap * own**2 / (narrow @ seen + c.EMPTY)
+        variance += gap * (share / (count + share)) ** 2 / (narrow @ seen + c.EMPTY)
         away = np.full(len(self.steps), np.nan)
         away[used] = errors(kernel, share)[0] * math.sqrt(factor)
-        return {
-            "mean": trend + mean + (total - count * mean) / (count + share), "variance": variance,
-            "errors": away, "used": used, "share": share, "count": count,
-        }  # fmt: skip
+        found = {"variance": variance, "errors": away, "used": used, "share": share, "count": count}
+        return {**found, "mean": trend + mean + (total - count * mean) / (count + share)}
 
     def tune(self, widths, best):
         """Try to double, halve or ignore each bandwidth, then to begin anew."""
         c, least = self.c, best(self.kernel(widths))[1]
-        moves = [(j, k) for j in range(self.n_axes) for k in range(3)] + [(None, 0)]
-        for axis, k in moves:
+        for axis, k in [*itertools.product(range(self.n_axes), range(3)), (None, 0)]:
             tried = widths.copy()
             if axis is None:
                 tried[:] = c.FIRST_WIDTH
             elif self.grid.bins[axis] > 1:
-                now = tried[axis]
-                tried[axis] = (min(c.FLAT, now + 1.0), now - 1.0, c.FLAT)[k]
+                tried[axis] = (min(c.FLAT, tried[axis] + 1.0), tried[axis] - 1.0, c.FLAT)[k]
             if (tried != widths).any():
                 error = best(self.kernel(tried))[1]
                 if error < least:
                     widths[:], least = tried, error
 
-    def radius(self):
-        n = max(1, int((self.grid.bins > 1).sum()))
-        balls = self.c.BALLS * (1.0 + math.sqrt(self.weights.sum()))
-        return 0.5 * (math.factorial(n) / balls) ** (1.0 / n)
-
     def make(self):
-        facts, shape = self.facts, (self.horizon, self.n_cells)
-        is_thorough = facts["n_plans"] < self.c.EARLY or facts["n_plans"] % self.c.SPARING == 0
+        n_plans, shape = self.facts["n_plans"], (self.horizon, self.n_cells)
+        is_thorough = n_plans < self.c.EARLY or n_plans % self.c.SPARING == 0
         self.tunes = self.learns and is_thorough
         self.compares = self.tunes and self.horizon > 1
+        self.times = np.arange(self.horizon) / max(1, self.horizon - 1) - 0.5
         self.find_drifts()
         self.make_features()
-        self.times = np.arange(self.horizon) / max(1, self.horizon - 1) - 0.5
         self.find_slopes()
         self.carried = self.rewards - self.times[self.steps] * self.slopes[self.cells]
         after = self.places[:, self.n_axes :]
@@ -245,8 +217,10 @@ class PlainPlan:
         self.next_cells = np.where(ended, -1, self.cell_of(np.where(ended[:, None], 0, after)))
         self.q, self.bonus, self.way = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         self.values = np.zeros((self.horizon + 1, self.n_states))
-        seen = self.centers[np.unique(self.cells)], self.index[np.unique(self.cells)]
-        self.distances = np.array([self.distance(c, *seen) for c in range(self.n_cells)])
+        self.find_distances()
+        n = max(1, int((self.grid.bins > 1).sum()))
+        balls = self.c.BALLS * (1.0 + math.sqrt(self.weights.sum()))
+        self.widest = math.log2(0.5 * (math.factorial(n) / balls) ** (1.0 / n))
         pool = None
         for h in range(self.horizon - 1, -1, -1):
             was = self.apart[REWARDS, h]
@@ -258,12 +232,7 @@ class PlainPlan:
             rewards = self.model(self.rewards, h, REWARDS, tunes, pool if was == 0 else None)
             if was == 0:
                 rewards = {**rewards, "mean": rewards["mean"] + self.times[h] * self.slopes}
-            values = None
-            if h < self.horizon - 1:
-                values = self.next_values(h)
-            elif self.learns:
-                self.way[h] = self.distances
-            self.back_up(h, rewards, values)
+            self.back_up(h, rewards, self.next_values(h))
             pool = pool if self.apart[REWARDS, h] == was else None
 
     def model(self, targets, h, kind, tunes, pool=None):
@@ -271,18 +240,20 @@ class PlainPlan:
         was, widths = self.apart[kind, h], self.widths[kind]
         if pool is None and (was == 0 or self.compares):
             members = [k for k in range(self.horizon) if was or k == h or self.apart[kind, k] == 0]
-            pooled = self.carried if kind == REWARDS else targets
-            pool = self.fit(pooled, members, widths[0], tunes)
+            shared = self.carried if kind == REWARDS else targets
+            pool = self.fit(shared, members, widths[0], tunes)
         own = self.fit(targets, [h], widths[1], tunes) if was or self.compares else None
         if self.compares:
-            here = self.steps == h
+            w, here = self.weights[self.steps == h], self.steps == h
             change = own["errors"][here] ** 2 - pool["errors"][here] ** 2
-            w = self.weights[here]
-            fall = (w * change).sum()
-            self.apart[kind, h] = fall < -self.c.DOUBT * math.sqrt((w * change**2).sum())
+            error = math.sqrt((w * change**2).sum())
+            self.apart[kind, h] = (w * change).sum() < -self.c.DOUBT * error
         return own if was else pool
 
     def next_values(self, h):
+        if h == self.horizon - 1:
+            self.way[h] = self.distances if self.learns else 0.0
+            return {"mean": 0.0, "variance": 0.0}
         after = self.values[h + 1]
         if self.facts["exogenous"] is not None:
             after = self.facts["exogenous"](h, after)
@@ -302,21 +273,20 @@ class PlainPlan:
         used, count, share = found["used"], found["count"], found["share"]
         ways = (self.weights * farthest[self.next_cells])[used]
         total = np.bincount(self.cells[used], ways, self.n_cells)
-        kernel = self.kernel(np.minimum(widths, math.log2(self.radius())))
+        kernel = self.kernel(np.minimum(widths, self.widest))
         mean = kernel @ total / (kernel @ count + self.c.PRIOR)
         mean += (total - count * mean) / (count + share)
         self.way[h] = np.maximum(self.distances, mean)
 
-    def distance(self, cell, centers, index):
-        """Return the L1 distance to the nearest cell with samples; another category is at 1."""
-        away = abs(self.centers[cell] - centers)
-        differs = (self.index[cell] != index).astype(float)
-        return np.where(self.is_category, differs, away).sum(axis=1).min(initial=np.inf)
+    def find_distances(self):
+        """Write the L1 distances to the nearest cell with samples; another category is at 1."""
+        seen = np.unique(self.cells)
+        away = abs(self.centers[:, None] - self.centers[seen])
+        away = np.where(self.is_category, self.index[:, None] != self.index[seen], away)
+        self.distances = away.sum(axis=2).min(axis=1, initial=np.inf)
 
     def back_up(self, h, rewards, values):
-        q, variance = rewards["mean"].copy(), rewards["variance"].copy()
-        if values is not None:
-            q, variance = q + values["mean"], variance + values["variance"]
+        q, variance = (rewards[name] + values[name] for name in ("mean", "variance"))
         bonus = (1.0 if self.learns else -1.0) * self.c.OPTIMISM * np.sqrt(variance)
         rows = q.reshape(self.n_states, -1)
         price = self.c.PRICE * self.facts["spread"]
@@ -325,7 +295,5 @@ class PlainPlan:
             bonus[is_dear] = self.way[h, is_dear] = 0.0
         self.q[h], self.bonus[h] = q, bonus
         best = (rows + bonus.reshape(rows.shape)).argmax(axis=1)
-        value = rows[np.arange(self.n_states), best]
-        high = self.facts["highest"]
-        cap = high * (self.horizon - h) if high > 0.0 else high
-        self.values[h] = np.minimum(value, cap)
+        value, high = rows[np.arange(self.n_states), best], self.facts["highest"]
+        self.values[h] = np.minimum(value, high * (self.horizon - h if high > 0.0 else 1))
