@@ -258,8 +258,8 @@ static inline unsigned zl_least(const zl_learner *z, unsigned kept) {
     }
     return found;
 }
-/* Remove a ball: its sibling's subtree takes the place of its parent. Along an action axis, the
- * balls that reach over its domain get at least its Q, so V does not fall. Return the row of `kept`. */
+/* Remove a ball: its sibling's subtree takes the place of its parent. The balls that reach over its
+ * domain get at least its Q, so V does not fall. Return the row of `kept`. */
 static inline unsigned zl_remove(zl_learner *z, unsigned row, unsigned kept) {
     const unsigned up = z->parent[row / 2], other = row ^ 1u, upper = row & 1u;
     const int axis = zl_axis(z, up);
@@ -269,7 +269,7 @@ static inline unsigned zl_remove(zl_learner *z, unsigned row, unsigned kept) {
     if (zl_is_inner(z, other)) z->parent[z->last[other] / 2] = (uint16_t)up;
     z->n_balls -= 1;
     zl_climb(z, up);
-    while (axis >= ZL_N_STATE && (ball = zl_touching(z, ball, up, axis, upper)) != ZL_ROWS) {
+    while ((ball = zl_touching(z, ball, up, axis, upper)) != ZL_ROWS) {
         z->value[ball] = z->value[ball] < value ? value : z->value[ball];
         zl_climb(z, ball);
     }
@@ -303,10 +303,9 @@ static inline void zl_split(zl_learner *z, unsigned row, int least) {
     zl_cut(z, row, longest, pair);
 }
 @if shared
-/* Return what the later steps of the same tree are expected to pay, times ZL_FINE. */
+/* Return what the later steps are expected to pay, times ZL_FINE, but the first ones of trees. */
 static inline zl_wide zl_to_come(const zl_learner *z, int step) {
-    const int end = (step / ZL_TOGETHER + 1) * ZL_TOGETHER;
-    const int n_more = (end < ZL_HORIZON ? end : ZL_HORIZON) - 1 - step;
+    const int n_more = ZL_HORIZON - ZL_TREES - (step - step / ZL_TOGETHER);
 @if int
     return z->mean / (65536 / ZL_FINE) * n_more;
 @else
