@@ -34,7 +34,7 @@ def play(env, act, learn, episodes: int) -> np.ndarray:
 def main(episodes: int = 3000) -> None:
     env, number, played = gym.make("zooming/Caching-v0"), ctypes.c_double, (ctypes.c_double * 1)()
     with tempfile.TemporaryDirectory() as folder:
-        zooming.AdaptiveQ(env, max_balls=100, seed=0).export(f"{folder}/cache.h", learner=True)
+        zooming.AdaptiveQ(env, max_balls=80, seed=0).export(f"{folder}/cache.h", learner=True)
         Path(folder, "cache.c").write_text(DEVICE)
         command = "cc -std=c99 -O2 -shared -fPIC cache.c -o cache.so -lm"
         subprocess.run(command.split(), cwd=folder, check=True)

@@ -606,8 +606,9 @@ class ReferenceBudgetQ:
         return next(number for number, steps in enumerate(self.groups) if step in steps)
 
     def to_come(self, step: int) -> float:
-        """Return what the later steps of the same partition are expected to pay."""
-        return self.mean_reward * (self.groups[self.number(step)][-1] - step)
+        """Return what later steps are expected to pay, without the first of each partition."""
+        begins = {steps[0] for steps in self.groups}
+        return self.mean_reward * len(set(range(step + 1, self.horizon)) - begins)
 
     def relevant(self, step: int, state: Sequence[float]) -> list[BudgetBall]:
         return [
@@ -711,13 +712,12 @@ class ReferenceBudgetQ:
         self.n_removed += 1
         parent, touching = ball.parent, self.touching(ball)
         sibling = parent.children[ball is parent.children[0]]
-        is_action = parent.axis >= self.n_state
         sibling.row, sibling.parent = parent.row, parent.parent
         if parent.parent is None:
             self.roots[parent.row] = sibling
         else:
             parent.parent.children[parent.row % 2] = sibling
         for other in touching:
-            other.q_value = max(other.q_value, ball.q_value) if is_action else other.q_value
+            other.q_value = max(other.q_value, ball.q_value)
             if math.isinf(other.due):
                 other.due = max(4.0 * other.n_visits, self.due_at(other))

@@ -200,7 +200,7 @@ def test_steps_share_partitions_where_balls_are_few_and_earn_more_for_it():
         zooming.AdaptiveQ(oil(), steps_per_partition=2)
 
 
-def test_values_of_a_shared_partition_count_the_steps_left_in_it():
+def test_values_of_shared_partitions_count_later_steps_but_the_first_of_each():
     agent = zooming.AdaptiveQ(oil(), max_balls=30, steps_per_partition=3, seed=0)
     agent.learn(500)
     mean = agent.table.core["mean_reward"][0]
@@ -209,6 +209,7 @@ def test_values_of_a_shared_partition_count_the_steps_left_in_it():
     assert np.diff(values[:3]) == pytest.approx([-mean, -mean])
     assert values[3] - values[4] == pytest.approx(mean)
     assert agent.partition(0).q_value.max() == agent.partition(2).q_value.max() + 2 * mean
+    assert agent.partition(2).q_value.max() == agent.table.rows["value"][0] + mean
     (law,) = (law for law in zooming.audit(agent).laws if law.name == "split rule")
     assert "3 steps in a row share balls" in law.found
 

@@ -72,6 +72,8 @@ def test_what_is_no_trace_is_refused(tmp_path, content, message):
     _ = content is None or path.write_bytes(content)
     with pytest.raises(zooming.ConfigurationError, match=message):
         gym.make("zooming/Caching-v0", trace=str(path))
+    with pytest.raises(zooming.ConfigurationError, match="5: give a CSV file in UTF-8"):
+        gym.make("zooming/Caching-v0", trace=5)
 
 
 def test_objects_may_have_any_names(tmp_path):

@@ -113,7 +113,7 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
         "N_STATE": n_state, "N_ACTION": n_action, "N_AXES": n_axes,
         "MAX_BALLS": agent.max_balls, "ROOTS": roots, "ROWS": n_rows, "BYTES": n_bytes,
         "KEPT": row["cuts"].shape[0], "MOST_CUTS": MOST_CUTS[number], "DEEPEST": DEEPEST[number],
-        "STACK": min(n_rows, (DEEPEST[number] + 1) * n_action), "MOST_ACT": act,
+        "STACK": min(n_rows, (DEEPEST[number] + 1) * max(n_action, n_axes - 1)), "MOST_ACT": act,
         "PENDING": pending, "HEAD": head, "SLOT": slot, "BLOCK": 2 * slot, "MOST_LEARN": learn,
     }  # fmt: skip
     large = {key: f"{value}u" for key, value in numbers.items() if value >= 2**15}
@@ -122,21 +122,22 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
         "ONE": ONE[number], "MOST_VISITS": "65535u" if number == "int" else "4294967295u",
         "AT(cut)": "(cut)" if number == "int" else "((zl_unit)(cut) / ZL_ONE)",
         "TIES": f"ZL_{agent.ties.upper()}",
+        "LAST": "65535u" if number == "int" else 1,
         "MAGIC": "0x4D4F4F5Au", "VERSION": f"{VERSION | BUILDS.index(number) << 16}u",
         **large,
         "LENGTH(n)": f"({head + tail}u + {pair.itemsize}u * ((uint32_t)(n) / 2))",
         "BONUS": c_literal(bonus, kind), "REWARD_LOW": f"({c_literal(low, kind)})",
         "REWARD_HIGH": f"({c_literal(high, kind)})",
     }  # fmt: skip
-    less = " - zl_to_come(z, step)" if together > 1 else ""
+    less = " - zl_to_come(mean, step)" if together > 1 else ""
     if together > 1:
         most = c_literal(max(abs(low), abs(high)), kind) if number != "int" else 2**31 // horizon
         constants |= {"RECENT": RECENT, "MOST_MEAN": most}
-        constants |= {} if number == "int" else {"FINE": 1}
+        constants |= {"FINEST": 65_536 >> fine} if number == "int" else {"FINE": 1, "FINEST": 1}
     if number == "int":
         more = f"* {1 << fine - shift}" if fine >= shift else f"/ {1 << shift - fine}"
         constants |= {
-            "LOWEST": "(-32768)", "FINE": 1 << fine, "REWARD(r)": f"((r) {more})",
+            "LOWEST": "(-32769)", "FINE": 1 << fine, "REWARD(r)": f"((r) {more})",
             "BONUS": f"{round(bonus * units * 2**fine)}u",
             "REWARD_LOW": f"({math.floor(low * scale)})",
             "REWARD_HIGH": f"({math.ceil(high * scale)})",
@@ -146,17 +147,10 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
         constants["SQRT"] = "sqrt" if number == "double" else "sqrtf"
     wide = {"int": "int32_t"}.get(number, kind)
     capped = [min(round(v * units), 32767) for v in ceiling] if number == "int" else ceiling
-    tables = ends | {"ceiling": (wide, np.array(capped))}
+    tables = ends | {"ceiling": ("int16_t" if number == "int" else kind, np.array(capped))}
     tables |= {"facts": ("unsigned char", np.frombuffer(facts, np.uint8))}
     random, episode, n_first, n_balls, *mean = front.unpack_from(first)
     pairs = np.frombuffer(first, pair, offset=front.size)
-    rows = pairs["row"].reshape(-1)
-    value, word = ("int16_t", "uint16_t") if number == "int" else (kind, "uint32_t")
-    tables |= {
-        "first_value": (value, rows["value"]), "first_visits": (word, rows["visits"]),
-        "first_last": (word, rows["last"]), "first_parent": ("uint16_t", pairs["parent"]),
-        "first_cuts": ("uint8_t", rows["cuts"]),
-    }  # fmt: skip
     first_mean = f", z->mean = {c_literal(mean[0], wide)}" if mean else ""
     if any(axis.clips for axis in axes):
         tables["clips"] = ("uint8_t", np.array([axis.clips for axis in axes], np.uint8))
@@ -173,9 +167,9 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
         "first_episode": f"{episode}u",
         "first_rows": n_first,
         "first_balls": n_balls,
-        "n_recent": ", n_recent" if less else "",
+        "n_recent": "\n    int n_recent;" if less else "",
         "bad_mean": less and " || !(z->mean <= ZL_MOST_MEAN && z->mean >= -ZL_MOST_MEAN)",
-        "paid": "ZL_REWARD(reward) * (65536 / ZL_FINE)" if number == "int" else "reward",
+        "paid": "ZL_REWARD(reward) * ZL_FINEST" if number == "int" else "reward",
         "axes": axes,
         "actions": axes[n_state:],
         "heading": [
@@ -196,7 +190,19 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
         "tables": "\n".join(
             _one_line(c_array(kind, f"zl_{key}", table)) for key, (kind, table) in tables.items()
         ),
+        "rows": _first_rows(pairs, kind),
     }
+
+
+def _first_rows(pairs: NDArray[Any], kind: str) -> str:
+    """Return the table of rows with which a learner begins."""
+    rows = [
+        f"{{{c_literal(row['value'], kind)},~{row['visits']}u,~{row['last']}u,~"
+        f"{{{',~'.join(map(str, row['cuts']))}}},~{up}}}"
+        for pair, parent in zip(pairs["row"], pairs["parent"], strict=True)
+        for row, up in zip(pair, (parent & 255, parent >> 8), strict=True)
+    ]
+    return f"static const zl_row zl_first_rows[{len(rows)}] = {_filled(', '.join(rows), ' ')}"
 
 
 def most_reads(
@@ -204,17 +210,16 @@ def most_reads(
 ) -> tuple[int, int]:
     """Return the most rows that an action reads, and that learning from a step reads.
 
-    A tree has at most `n` inner rows. It is at most `depth` deep, because each cut of an
-    axis halves what can be cut again.
+    A tree has at most `n` inner rows, each of which a query reads once. It is at most `depth` deep,
+    because each cut of an axis halves what can be cut again.
     """
     n = max_balls - trees
-    depth = min(n, (DEEPEST[number] + 1) * n_axes)
-    act = 2 * n + n_action * depth
+    depth, query = min(n, (DEEPEST[number] + 1) * n_axes), 2 * n + 1
+    act = query + n_action * depth
     n_rows = trees + trees % 2 + 2 * n
-    update = depth + 2 * n + depth  # find the ball, read V, keep the maxima
-    touching = 4 * n + 2  # a walk over a subtree goes down and up each row at most once
-    victim = n_rows * (1 + depth + touching)
-    remove = depth + touching + (n + 1) * depth
+    update = depth + 1 + query + depth  # find the ball, read V, keep the maxima
+    victim = n_rows * (1 + depth + query)
+    remove = depth + query + (n + 1) * depth
     return act, update + victim + remove + (n_axes + 1) * depth * (1 << n_axes)
 
 
@@ -225,11 +230,15 @@ def _struct_bytes(
     word, point = row["visits"].itemsize, {"double": 8, "float": 4, "int": 4}[number]
     mean = [(point, 1)] if together > 1 else []
     ring = [(point, pending * n_axes), (2, 2 * pending + 1)] if pending else []
-    fields = [
-        (row["value"].itemsize, n_rows), (4 if number == "int" else 8, 1), *mean, (4, 1),
-        (word, 2 * n_rows), *ring,
-        (2, n_rows // 2 + 2), (1, n_rows * row["cuts"].shape[0]),
-    ]  # fmt: skip
+    each = _aligned([(row["value"].itemsize, 1), (word, 2), (1, row["cuts"].shape[0] + 1)])
+    return _aligned([
+        (row["value"].itemsize, n_rows * each // row["value"].itemsize),
+        (4 if number == "int" else 8, 1), *mean, (4, 1), *ring, (2, 2),
+    ])  # fmt: skip
+
+
+def _aligned(fields: list[tuple[int, int]]) -> int:
+    """Return the size of a struct of so many numbers (width, count), each aligned to its width."""
     size = 0
     for width, n in fields:
         size = math.ceil(size / width) * width + width * n
@@ -277,8 +286,13 @@ def _ends(axes: list[Any], number: str, scale: float) -> dict[str, tuple[str, ND
 def _enum(numbers: dict[str, int]) -> str:
     """Return small constants as an enum of C."""
     text = ", ".join(f"ZL_{key}~{value}" for key, value in numbers.items())
-    filled = textwrap.fill(text, 92, initial_indent="    ", subsequent_indent="    ")
-    return "enum {\n" + filled.replace("~", " = ") + "\n};\n"
+    return f"enum {_filled(text, ' = ')}\n"
+
+
+def _filled(text: str, tilde: str) -> str:
+    """Return the text of braces with lines of equal length, broken nowhere in place of a tilde."""
+    lines = textwrap.fill(text, 92, initial_indent="    ", subsequent_indent="    ")
+    return "{\n" + lines.replace("~", tilde) + "\n};"
 
 
 def _one_line(array: str) -> str:

@@ -103,9 +103,9 @@ def _removals(agent: QLearner, partitions: list[Partition]) -> Law:
         None,
         f"with max_balls={agent.max_balls:,}, {count_noun(together, 'step')} in a row share balls, "
         f"and splits remove balls of a full table; {n_enlarged} of "
-        f"{agent.n_balls} reach over removed ones. Visits per radius (lemma 5.4) and the distance "
-        "of centers (lemma 5.3) are no laws, nor is optimism (lemma 5.1): V does not fall by "
-        "removals along an action axis, but may along a state axis. No regret bound holds",
+        f"{agent.n_balls} reach over removed ones. A removal does not lower V, but visits per "
+        "radius (lemma 5.4), the distance of centers (lemma 5.3) and optimism (lemma 5.1) are no "
+        "laws. No regret bound holds",
     )
 
 

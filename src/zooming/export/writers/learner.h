@@ -31,150 +31,161 @@ enum { ZL_RANDOM, ZL_FIRST, ZL_EITHER }; /* ties */
  * Siblings are rows 2i and 2i + 1. A row without children is a ball; any other row is an inner row,
  * and is cut in two along one axis. */
 typedef struct {
-    zl_value value[ZL_ROWS];        /* Q of a ball; of an inner row, the largest Q below it */
-    zl_random random;               /* state of the generator */
+    zl_value value;        /* Q of a ball; of an inner row, the largest Q below it */
+    zl_word visits;        /* of a ball: n; of an inner row: its cut, times ZL_ONE */
+    zl_word last;          /* of a ball: episode of its last visit; else the first child */
+    uint8_t cuts[ZL_KEPT]; /* of a ball: cuts along each axis; else a mark and the axis */
+    uint8_t up;            /* half of the parent of two siblings, the low one first; see zl_parent */
+} zl_row;
+typedef struct {
+    zl_random random; /* state of the generator */
 @if shared
-    zl_wide mean;                   /* recent mean reward of a step */
+    zl_wide mean;     /* recent mean reward of a step */
 @end
-    uint32_t episode;               /* episodes begun */
-    zl_word visits[ZL_ROWS];        /* of a ball: n; of an inner row: its cut, times ZL_ONE */
-    zl_word last[ZL_ROWS];          /* of a ball: episode of its last visit; else the first child */
+    uint32_t episode; /* episodes begun */
 @if pending
     zl_number asked_point[ZL_PENDING][ZL_N_AXES]; /* a ring of decisions without rewards */
     uint16_t asked[ZL_PENDING], asked_step[ZL_PENDING], next_ticket; /* asked: ticket + 1, or 0 */
 @end
-    uint16_t parent[ZL_ROWS / 2];   /* of two siblings; ZL_ROWS for roots */
-    uint16_t n_rows, n_balls;       /* rows in use, and balls of all steps together */
-    uint8_t cuts[ZL_ROWS][ZL_KEPT]; /* of a ball: cuts along each axis; else a mark and the axis */
+    uint16_t n_rows, n_balls; /* rows in use, and balls of all steps together */
+    zl_row rows[ZL_ROWS];
 } zl_learner;
+typedef struct { /* which balls to visit, see zl_next */
+    zl_wide above;            /* their Q is larger, or as large if ties are broken at random */
+    int ties;
+    unsigned given, n;        /* axes with a coordinate, one bit each; rows on the stack */
+    uint16_t stack[ZL_STACK]; /* rows that were not visited yet */
+    zl_unit at[ZL_N_AXES];    /* the coordinates */
+} zl_query;
 typedef union { zl_value value; zl_raw bits; } zl_bits;
 typedef char zl_has_the_stated_size[sizeof(zl_learner) <= ZL_BYTES ? 1 : -1];
+@rows
 @if int
 /* Cuts are packed in halves of bytes, the low half first. */
-static inline int zl_is_inner(const zl_learner *z, unsigned row) { return (z->cuts[row][0] & 15) == 15; }
-static inline int zl_axis(const zl_learner *z, unsigned row) { return z->cuts[row][0] >> 4; }
-static inline int zl_cuts(const zl_learner *z, unsigned row, int i) { return z->cuts[row][i / 2] >> 4 * (i % 2) & 15; }
-static inline uint32_t zl_draw(zl_random *random) { /* xorshift */
-    *random ^= *random << 13, *random ^= *random >> 17;
-    return *random ^= *random << 5;
+static inline int zl_is_inner(const zl_learner *z, unsigned row) { return (z->rows[row].cuts[0] & 15) == 15; }
+static inline int zl_axis(const zl_learner *z, unsigned row) { return z->rows[row].cuts[0] >> 4; }
+static inline int zl_cuts(const zl_learner *z, unsigned row, int axis) {
+    return z->rows[row].cuts[axis / 2] >> 4 * (axis % 2) & 15;
 }
-static inline uint32_t zl_root(uint32_t n) { /* sqrt(n), rounded down */
+static inline uint32_t zl_draw(zl_learner *z) { /* xorshift */
+    z->random ^= z->random << 13, z->random ^= z->random >> 17;
+    return z->random ^= z->random << 5;
+}
+static inline uint32_t zl_root(uint32_t n) { /* sqrt(n) of 24 bits, rounded down */
     uint32_t root = 0, bit;
-    for (bit = (uint32_t)1 << 24; bit; bit >>= 2) {
-        const uint32_t next = n >= root + bit ? bit : 0;
-        n -= next ? root + bit : 0;
-        root = (root >> 1) + next;
-    }
+    for (bit = 2048; bit; bit /= 2)
+        if ((root + bit) * (root + bit) <= n) root += bit;
     return root;
 }
 @else
-static inline int zl_is_inner(const zl_learner *z, unsigned row) { return z->cuts[row][0] >> 7; }
-static inline int zl_axis(const zl_learner *z, unsigned row) { return z->cuts[row][0] & 127; }
-static inline int zl_cuts(const zl_learner *z, unsigned row, int axis) { return z->cuts[row][axis]; }
-static inline uint64_t zl_draw(zl_random *random) { /* SplitMix64 */
-    uint64_t x = *random += 0x9E3779B97F4A7C15u;
+static inline int zl_is_inner(const zl_learner *z, unsigned row) { return z->rows[row].cuts[0] >> 7; }
+static inline int zl_axis(const zl_learner *z, unsigned row) { return z->rows[row].cuts[0] & 127; }
+static inline int zl_cuts(const zl_learner *z, unsigned row, int axis) { return z->rows[row].cuts[axis]; }
+static inline uint64_t zl_draw(zl_learner *z) { /* SplitMix64 */
+    uint64_t x = z->random += 0x9E3779B97F4A7C15u;
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
     x = (x ^ x >> 27) * 0x94D049BB133111EBu;
     return x ^ x >> 31;
 }
 @end
-/* Convert n coordinates to the unit cube, from axis `first` on. Return 0 if one is bad. */
-static inline int zl_read(const zl_number *point, int first, int n, zl_unit *unit) {
-    int i;
-    for (i = 0; i < n; ++i) {
-        const int axis = first + i;
+/* Convert n coordinates to the unit cube, from an axis on. Return 0 if one is bad. */
+static inline int zl_read(const zl_number *point, int axis, int n, zl_query *q) {
+    for (n += axis; axis < n; ++axis) {
 @if int
-        int32_t x = point[i];
+        int32_t x = *point++;
         uint32_t u;
 @if clips
         if (zl_clips[axis]) x = x < zl_low[axis] ? zl_low[axis] : x > zl_high[axis] ? zl_high[axis] : x;
 @end
         if (x < zl_low[axis] || x > zl_high[axis]) return 0;
         u = ((uint32_t)(x - zl_low[axis]) << 16) / (uint32_t)(zl_high[axis] - zl_low[axis]);
-        unit[i] = (zl_unit)(u > 65535u ? 65535u : u);
+        q->at[axis] = (zl_unit)(u > 65535u ? 65535u : u);
 @else
-        const zl_unit u = (point[i] - zl_low[axis]) / zl_width[axis];
+        const zl_unit u = (*point++ - zl_low[axis]) / zl_width[axis];
 @if clips
         if (!(zl_clips[axis] ? u - u == 0 : u >= -ZL_TOLERANCE && u <= 1 + ZL_TOLERANCE)) return 0;
 @else
         if (!(u >= -ZL_TOLERANCE && u <= 1 + ZL_TOLERANCE)) return 0; /* NaN is bad, too */
 @end
-        unit[i] = u < 0 ? 0 : u > 1 ? 1 : u; /* rounding outside a bound is clipped */
+        q->at[axis] = u < 0 ? 0 : u > 1 ? 1 : u; /* rounding outside a bound is clipped */
 @end
     }
     return 1;
 }
-/* Return the child of an inner row that has a coordinate. */
-static inline unsigned zl_child(const zl_learner *z, unsigned row, zl_unit unit) {
-    return z->last[row] + (unsigned)(unit >= ZL_AT(z->visits[row]));
+/* Return the row above two siblings, or ZL_ROWS for roots. */
+static inline unsigned zl_parent(const zl_learner *z, unsigned row) {
+    const zl_row *const first = &z->rows[row & ~1u];
+    return first[0].up | (unsigned)first[1].up << 8;
 }
-/* Return the ball with the largest Q for a state: branch and bound. Ties are broken at random, or
- * in the order of the balls, or by whichever is found first. */
-static inline unsigned zl_select(const zl_learner *z, zl_random *random, int step, int ties,
-                                 const zl_unit *state) {
-    uint16_t stack[ZL_STACK];
-    unsigned row = (unsigned)step / ZL_TOGETHER, found = row, top = 0;
-    uint32_t n_tied = 0;
-    zl_wide value = z->value[row], best = ZL_LOWEST, rival = ZL_LOWEST;
-    for (;;) {
-        while (zl_is_inner(z, row) && (value > best || (value == best && ties == ZL_RANDOM))) {
+/* Note the parent of a row's two children. */
+static inline void zl_adopt(zl_learner *z, unsigned row) {
+    zl_row *const child = &z->rows[z->rows[row].last];
+    child[0].up = (uint8_t)(row & 255u), child[1].up = (uint8_t)(row >> 8);
+}
+/* Begin a query below a row. */
+static inline void zl_ask_for(zl_query *q, unsigned row, unsigned given, int ties) {
+    q->above = ZL_LOWEST, q->ties = ties, q->given = given, q->n = 1, q->stack[0] = (uint16_t)row;
+}
+/* Return the next ball of a query, or ZL_ROWS: branch and bound. If both children of a row are
+ * relevant, the better one comes first, or the first one if ties are broken in this order. */
+static inline unsigned zl_next(const zl_learner *z, zl_query *q) {
+    while (q->n) {
+        unsigned row = q->stack[--q->n];
+        for (;;) {
+            const zl_row *const here = &z->rows[row];
             const int axis = zl_axis(z, row);
             ZL_TICK;
-            if (axis < ZL_N_STATE) row = zl_child(z, row, state[axis]);
-            else { /* both children are relevant: visit the better one first, and keep the other */
-                row = z->last[row];
-                row += ties != ZL_FIRST && z->value[row + 1] > z->value[row];
-                rival = z->value[row ^ 1u] > rival ? z->value[row ^ 1u] : rival;
-                if (top < ZL_STACK) stack[top++] = (uint16_t)(row ^ 1u);
-                ZL_TICK;
+            if (here->value < q->above || (here->value == q->above && q->ties != ZL_RANDOM)) break;
+            if (zl_is_inner(z, row) == 0) return row;
+            row = here->last;
+            if (q->given >> axis & 1u) row += q->at[axis] >= ZL_AT(here->visits);
+            else {
+                row += q->ties != ZL_FIRST && z->rows[row + 1].value > z->rows[row].value;
+                if (q->n < ZL_STACK) q->stack[q->n++] = (uint16_t)(row ^ 1u);
             }
-            value = z->value[row];
         }
-        if (!zl_is_inner(z, row)) {
-            if (value > best) best = value, found = row, n_tied = 1;
-            else if (value == best && ties == ZL_RANDOM && zl_draw(random) % ++n_tied == 0) found = row;
-        }
-        if (rival < best || (rival == best && ties != ZL_RANDOM)) return found;
-        do {
-            if (top == 0) return found;
-            value = z->value[row = stack[--top]];
-        } while (value < best || (value == best && ties != ZL_RANDOM));
     }
+    return ZL_ROWS;
 }
-/* Return the ball of a state and an action. */
-static inline unsigned zl_find(const zl_learner *z, int step, const zl_unit *state, const zl_unit *action) {
-    unsigned row = (unsigned)step / ZL_TOGETHER;
-    while (zl_is_inner(z, row)) {
-        const int axis = zl_axis(z, row);
-        ZL_TICK;
-        row = zl_child(z, row, axis < ZL_N_STATE ? state[axis] : action[axis - ZL_N_STATE]);
+/* Return the ball with the largest Q for the state of a query. Ties are broken at random, or in the
+ * order of the balls, or by whichever is found first. */
+static inline unsigned zl_select(zl_learner *z, int step, int ties, zl_query *q) {
+    unsigned row, found = ZL_ROWS;
+    uint32_t n_tied = 1;
+    zl_ask_for(q, (unsigned)step / ZL_TOGETHER, (1u << ZL_N_STATE) - 1u, ties);
+    while ((row = zl_next(z, q)) != ZL_ROWS) {
+        if (z->rows[row].value > q->above) q->above = z->rows[row].value, n_tied = 1;
+        else if (zl_draw(z) % ++n_tied) continue;
+        found = row;
     }
-    return row;
+    return found;
 }
-/* Write the two ends of a row's box along an axis, in units of 1 / ZL_ONE. */
-static inline void zl_box(const zl_learner *z, unsigned row, int axis, uint32_t *low, uint32_t *high) {
+/* Return the upper end of a row's box along an axis, plus the lower end times `sign`, in units of
+ * 1 / ZL_ONE. */
+static inline uint32_t zl_ends(const zl_learner *z, unsigned row, int axis, uint32_t sign) {
+    uint32_t low = 0, high = ZL_ONE;
     unsigned up;
-    for (*low = 0, *high = ZL_ONE; (up = z->parent[row / 2]) != ZL_ROWS; row = up) {
+    for (; (up = zl_parent(z, row)) != ZL_ROWS; row = up) {
+        const uint32_t cut = z->rows[up].visits;
         ZL_TICK;
         if (zl_axis(z, up) != axis) continue;
-        if (row & 1u) *low = *low ? *low : z->visits[up];
-        else *high = *high < ZL_ONE ? *high : z->visits[up];
+        if (row & 1u) low = cut > low ? cut : low;
+        else high = cut < high ? cut : high;
     }
+    return high + sign * low;
 }
 /* Write the center of a ball's actions. */
 static inline void zl_play(const zl_learner *z, unsigned row, zl_number *action) {
-    uint32_t low, high;
     int axis;
 @if real
     volatile zl_unit from_low; /* volatile: no compiler fuses a product with a sum */
 @end
     for (axis = ZL_N_STATE; axis < ZL_N_AXES; ++axis, ++action) {
-        zl_box(z, row, axis, &low, &high);
+        const uint32_t twice = zl_ends(z, row, axis, 1);
 @if int
-        low = (low + high) / 2 * (uint32_t)(zl_high[axis] - zl_low[axis]) >> 16;
-        *action = zl_low[axis] + (int32_t)low;
+        *action = zl_low[axis] + (int32_t)(twice / 2 * (uint32_t)(zl_high[axis] - zl_low[axis]) >> 16);
 @else
-        from_low = (zl_unit)(low + high) / (2 * ZL_ONE) * zl_width[axis];
+        from_low = (zl_unit)twice / (2 * ZL_ONE) * zl_width[axis];
         *action = zl_low[axis] + from_low;
 @if single
         if (zl_is_single[axis - ZL_N_STATE]) *action = (float)*action;
@@ -184,53 +195,41 @@ static inline void zl_play(const zl_learner *z, unsigned row, zl_number *action)
 }
 /* Restore the largest Q below each row above `row`. */
 static inline void zl_climb(zl_learner *z, unsigned row) {
-    zl_value value = z->value[row];
-    unsigned up;
-    for (; (up = z->parent[row / 2]) != ZL_ROWS; row = up) {
+    zl_value value;
+    while ((row = zl_parent(z, row)) != ZL_ROWS) {
+        const zl_row *const child = &z->rows[z->rows[row].last];
         ZL_TICK;
-        value = z->value[row ^ 1u] > value ? z->value[row ^ 1u] : value;
-        if (z->value[up] == value) break;
-        z->value[up] = value;
+        value = child[0].value > child[1].value ? child[0].value : child[1].value;
+        if (z->rows[row].value == value) return;
+        z->rows[row].value = value;
     }
-}
-/* Copy the fields of a ball or of an inner row. */
-static inline void zl_copy(zl_learner *z, unsigned to, unsigned from) {
-    int i;
-    z->value[to] = z->value[from], z->visits[to] = z->visits[from], z->last[to] = z->last[from];
-    for (i = 0; i < ZL_KEPT; ++i) z->cuts[to][i] = z->cuts[from][i];
 }
 /* Cut a ball in two. The parts are the rows `pair` and `pair` + 1. They inherit Q and n. */
 static inline void zl_cut(zl_learner *z, unsigned row, int axis, unsigned pair) {
-    uint32_t low, high;
-    zl_box(z, row, axis, &low, &high);
-    zl_copy(z, pair, row);
+    zl_row *const part = &z->rows[pair];
+    part[0] = z->rows[row];
 @if int
-    z->cuts[pair][axis / 2] = (uint8_t)(z->cuts[pair][axis / 2] + (1 << 4 * (axis % 2)));
-    z->cuts[row][0] = (uint8_t)(15 | axis << 4);
+    part->cuts[axis / 2] = (uint8_t)(part->cuts[axis / 2] + (1 << 4 * (axis % 2)));
+    z->rows[row].cuts[0] = (uint8_t)(15 | axis << 4);
 @else
-    z->cuts[pair][axis] = (uint8_t)(z->cuts[pair][axis] + 1);
-    z->cuts[row][0] = (uint8_t)(128 | axis);
+    part->cuts[axis] = (uint8_t)(part->cuts[axis] + 1);
+    z->rows[row].cuts[0] = (uint8_t)(128 | axis);
 @end
-    zl_copy(z, pair + 1, pair);
-    z->parent[pair / 2] = (uint16_t)row;
-    z->visits[row] = (zl_word)((low + high) / 2);
-    z->last[row] = (zl_word)pair;
+    part[1] = part[0];
+    z->rows[row].visits = (zl_word)(zl_ends(z, row, axis, 1) / 2);
+    z->rows[row].last = (zl_word)pair;
+    zl_adopt(z, row);
 }
-/* Return the ball after `row` below `top` that touches the upper or lower end of its axis: the first
- * one after ZL_ROWS, and ZL_ROWS after the last one. */
-static inline unsigned zl_touching(const zl_learner *z, unsigned row, unsigned top, int axis, unsigned upper) {
-    if (row == ZL_ROWS) row = top;
-    else {
-        while (row != top && (row & 1u || zl_axis(z, z->parent[row / 2]) == axis)) {
-            ZL_TICK;
-            row = z->parent[row / 2];
-        }
-        if (row++ == top) return ZL_ROWS;
-    }
-    for (; zl_is_inner(z, row); row = z->last[row] + (zl_axis(z, row) == axis ? upper : 0)) ZL_TICK;
-    return row;
+static inline uint32_t zl_age(const zl_learner *z, unsigned row) {
+    return (zl_word)(z->episode - z->rows[row].last) + 1u;
 }
-static inline uint32_t zl_age(const zl_learner *z, unsigned row) { return (zl_word)(z->episode - z->last[row]) + 1u; }
+/* Begin a query for the balls below `top` that touch the cut of a ball. Return the axis of the cut. */
+static inline int zl_beside(const zl_learner *z, unsigned row, unsigned top, zl_query *q) {
+    const int axis = zl_axis(z, zl_parent(z, row));
+    zl_ask_for(q, top, 1u << axis, ZL_EITHER);
+    q->at[axis] = (zl_unit)(row & 1u ? ZL_LAST : 0);
+    return axis;
+}
 /* Return the ball that matters least, other than `kept`: the smallest width / age^2. The width is
  * that of its parent. The age is episodes since its last visit. If its removal would move the
  * actions of other balls, the youngest of them counts. */
@@ -238,17 +237,17 @@ static inline unsigned zl_least(const zl_learner *z, unsigned kept) {
     unsigned row, ball, found = ZL_ROWS;
     zl_score width, square, least_width = 1, least_square = 0; /* 1 / 0: any ball is less */
     for (row = 0; row < z->n_rows; ++row) {
-        const unsigned up = z->parent[row / 2], other = row ^ 1u, upper = row & 1u;
-        uint32_t low, high, age = zl_age(z, row);
+        const unsigned up = zl_parent(z, row);
+        uint32_t age = zl_age(z, row);
+        zl_query q;
         int axis;
         ZL_TICK;
         if (up == ZL_ROWS || row == kept || zl_is_inner(z, row)) continue;
-        axis = zl_axis(z, up);
-        zl_box(z, up, axis, &low, &high);
-        ball = ZL_ROWS;
-        while (axis >= ZL_N_STATE && (ball = zl_touching(z, ball, other, axis, upper)) != ZL_ROWS)
-            age = zl_age(z, ball) < age ? zl_age(z, ball) : age;
-        width = (zl_score)(high - low), square = (zl_score)age * (zl_score)age;
+        axis = zl_beside(z, row, row ^ 1u, &q);
+        q.n = axis >= ZL_N_STATE; /* else no action would move */
+        while ((ball = zl_next(z, &q)) != ZL_ROWS) age = zl_age(z, ball) < age ? zl_age(z, ball) : age;
+        width = (zl_score)zl_ends(z, up, axis, 0u - 1u);
+        square = (zl_score)age * (zl_score)age;
 @if int
         if ((uint64_t)width * least_square < (uint64_t)least_width * square) /* without a division */
 @else
@@ -258,88 +257,89 @@ static inline unsigned zl_least(const zl_learner *z, unsigned kept) {
     }
     return found;
 }
-/* Remove a ball: its sibling's subtree takes the place of its parent. Along an action axis, the
- * balls that reach over its domain get at least its Q, so V does not fall. Return the row of `kept`. */
+/* Remove a ball: its sibling's subtree takes the place of its parent. The balls that reach over its
+ * domain get at least its Q, so V does not fall. Return the row of `kept`. */
 static inline unsigned zl_remove(zl_learner *z, unsigned row, unsigned kept) {
-    const unsigned up = z->parent[row / 2], other = row ^ 1u, upper = row & 1u;
-    const int axis = zl_axis(z, up);
-    const zl_value value = z->value[row];
-    unsigned ball = ZL_ROWS;
-    zl_copy(z, up, other);
-    if (zl_is_inner(z, other)) z->parent[z->last[other] / 2] = (uint16_t)up;
+    const unsigned up = zl_parent(z, row), other = row ^ 1u;
+    const zl_value value = z->rows[row].value;
+    const uint8_t half = z->rows[up].up;
+    unsigned ball;
+    zl_query q;
+    zl_beside(z, row, up, &q);
+    z->rows[up] = z->rows[other], z->rows[up].up = half;
+    if (zl_is_inner(z, up)) zl_adopt(z, up);
     z->n_balls -= 1;
     zl_climb(z, up);
-    while (axis >= ZL_N_STATE && (ball = zl_touching(z, ball, up, axis, upper)) != ZL_ROWS) {
-        z->value[ball] = z->value[ball] < value ? value : z->value[ball];
+    while ((ball = zl_next(z, &q)) != ZL_ROWS) {
+        if (z->rows[ball].value < value) z->rows[ball].value = value;
         zl_climb(z, ball);
     }
     return kept == other ? up : kept;
 }
-/* Split a ball that is due along all of its longest sides, which were cut `least` times. If there is
- * no room for that, cut it in two, after removing another ball if there is no room at all. */
-static inline void zl_split(zl_learner *z, unsigned row, int least) {
-    unsigned n_parts = 1, first = row, pair = z->n_rows, removed, i;
-    int axis, longest = 0;
+/* Split a ball of n visits, if it is due, along all of its longest sides: those that were cut least
+ * often. If there is no room, cut it in two, after removing another ball if there is no room at all. */
+static inline void zl_split(zl_learner *z, unsigned row, uint32_t n) {
+    unsigned n_parts = 1, pair = z->n_rows, removed, n_most, i;
+    int axis, longest = 0, least = 255;
     for (axis = ZL_N_AXES - 1; axis >= 0; --axis) {
-        if (zl_cuts(z, row, axis) == least) longest = axis, n_parts *= 2;
+        const int cuts = zl_cuts(z, row, axis);
+        if (cuts < least) least = cuts, n_parts = 1;
+        if (cuts == least) longest = axis, n_parts *= 2;
     }
-    if (z->n_balls + n_parts - 1 <= ZL_MAX_BALLS) {
-        z->n_balls = (uint16_t)(z->n_balls + n_parts - 1);
-        z->n_rows = (uint16_t)(z->n_rows + 2 * (n_parts - 1));
-        for (n_parts = 1, axis = longest; axis < ZL_N_AXES; ++axis) {
-            if (zl_cuts(z, first, axis) != least) continue;
-            for (i = 0; i < n_parts; ++i) zl_cut(z, first + i, axis, pair + 2 * i);
-            first = pair, n_parts *= 2, pair += n_parts;
-        }
-        return;
-    }
+    if (least >= ZL_MOST_CUTS || n >> 2 * least == 0) return; /* it is due if n >= 4^least */
     if (z->n_balls == ZL_MAX_BALLS) {
         removed = zl_least(z, row);
         if (removed == ZL_ROWS) return; /* all balls are roots */
         row = zl_remove(z, removed, row);
         pair = removed & ~1u;
-    } else z->n_rows = (uint16_t)(z->n_rows + 2);
-    z->n_balls += 1;
-    zl_cut(z, row, longest, pair);
+    }
+    n_most = z->n_balls + n_parts - 1 > ZL_MAX_BALLS ? 2 : n_parts;
+    for (n_parts = 1, axis = longest; axis < ZL_N_AXES && n_parts < n_most; ++axis) {
+        if (zl_cuts(z, row, axis) != least) continue;
+        for (i = 0; i < n_parts; ++i, pair += 2) zl_cut(z, row + i, axis, pair);
+        n_parts *= 2, row = pair - n_parts;
+    }
+    z->n_balls = (uint16_t)(z->n_balls + n_parts - 1);
+    if (pair > z->n_rows) z->n_rows = (uint16_t)pair;
 }
 @if shared
-/* Return what the later steps of the same tree are expected to pay, times ZL_FINE. */
-static inline zl_wide zl_to_come(const zl_learner *z, int step) {
-    const int end = (step / ZL_TOGETHER + 1) * ZL_TOGETHER;
-    const int n_more = (end < ZL_HORIZON ? end : ZL_HORIZON) - 1 - step;
+/* Return what the later steps are expected to pay, times ZL_FINE, but the first ones of trees. */
+static inline zl_wide zl_to_come(zl_wide mean, int step) {
+    const int n_more = ZL_HORIZON - ZL_TREES - (step - step / ZL_TOGETHER);
 @if int
-    return z->mean / (65536 / ZL_FINE) * n_more;
+    return mean * n_more;
 @else
-    volatile zl_wide product = z->mean * (zl_wide)n_more;
+    volatile zl_wide product = mean * (zl_wide)n_more;
     return product;
 @end
 }
 @end
 /* Write the center of the best ball for a state. */
-static inline int zl_choose(const zl_learner *z, zl_random *random, int step, int ties,
-                            const zl_number *state, zl_number *action) {
-    zl_unit x[ZL_N_STATE];
+static inline int zl_choose(zl_learner *z, int step, const zl_number *state, zl_number *action, int ties) {
+    zl_query q;
     if (step < 0 || step >= ZL_HORIZON) return ZL_BAD_STEP;
-    if (!zl_read(state, 0, ZL_N_STATE, x)) return ZL_BAD_STATE;
-    zl_play(z, zl_select(z, random, step, ties, x), action);
+    if (!zl_read(state, 0, ZL_N_STATE, &q)) return ZL_BAD_STATE;
+    zl_play(z, zl_select(z, step, ties, &q), action);
     return 0;
 }
 /* Write the action to play while learning. */
 static inline int zl_act(zl_learner *z, int step, const zl_number *state, zl_number *action) {
-    return zl_choose(z, &z->random, step, ZL_TIES, state, action);
+    return zl_choose(z, step, state, action, ZL_TIES);
 }
 /* Write the action to play without learning. */
 static inline int zl_best(const zl_learner *z, int step, const zl_number *state, zl_number *action) {
-    return zl_choose(z, NULL, step, ZL_EITHER, state, action);
+    return zl_choose((zl_learner *)z, step, state, action, ZL_EITHER); /* which changes nothing */
 }
 /* Learn from one transition. After the last step, or if the environment terminated the episode,
  * `next_state` is not read. If an error is returned, nothing was learned. */
 static inline int zl_learn(zl_learner *z, int step, const zl_number *state, const zl_number *action,
                            zl_number reward, const zl_number *next_state, int terminated) {
-    zl_unit x[ZL_N_STATE], a[ZL_N_ACTION];
+    zl_query q;
     zl_wide next_value = 0;
-    uint32_t row, n;
-    int axis, least@n_recent;
+@if shared
+    const zl_wide mean = z->mean / ZL_FINEST;
+@end
+    uint32_t row, n;@n_recent
     if (step < 0 || step >= ZL_HORIZON) return ZL_BAD_STEP;
 @if refuse
     if (!(reward >= ZL_REWARD_LOW && reward <= ZL_REWARD_HIGH)) return ZL_BAD_REWARD;
@@ -347,41 +347,43 @@ static inline int zl_learn(zl_learner *z, int step, const zl_number *state, cons
     if (!(reward - reward == 0)) return ZL_BAD_REWARD;
     reward = reward < ZL_REWARD_LOW ? ZL_REWARD_LOW : reward > ZL_REWARD_HIGH ? ZL_REWARD_HIGH : reward;
 @end
-    if (!zl_read(action, ZL_N_STATE, ZL_N_ACTION, a)) return ZL_BAD_ACTION;
-    if (!zl_read(state, 0, ZL_N_STATE, x)) return ZL_BAD_STATE;
-    row = zl_find(z, step, x, a);
+    if (!zl_read(action, ZL_N_STATE, ZL_N_ACTION, &q)) return ZL_BAD_ACTION;
+    if (!zl_read(state, 0, ZL_N_STATE, &q)) return ZL_BAD_STATE;
+    zl_ask_for(&q, (unsigned)step / ZL_TOGETHER, (1u << ZL_N_AXES) - 1u, ZL_EITHER);
+    row = zl_next(z, &q);
     if (!terminated && step + 1 < ZL_HORIZON) {
-        if (!zl_read(next_state, 0, ZL_N_STATE, x)) return ZL_BAD_STATE;
-        next_value = z->value[zl_select(z, NULL, step + 1, ZL_EITHER, x)];
+        if (!zl_read(next_state, 0, ZL_N_STATE, &q)) return ZL_BAD_STATE;
+        next_value = z->rows[zl_select(z, step + 1, ZL_EITHER, &q)].value;
 @if shared
-        next_value += zl_to_come(z, step + 1) / ZL_FINE;
+        next_value += zl_to_come(mean, step + 1) / ZL_FINE;
 @end
         next_value = next_value < zl_ceiling[step + 1] ? next_value : zl_ceiling[step + 1];
     }
     z->episode += step == 0;
 @if int
-    n = z->episode % z->n_rows; /* clocks have 16 bits: an age of one ball becomes at most 32,768 */
-    if (!zl_is_inner(z, n) && zl_age(z, n) > 32768) z->last[n] = (zl_word)(z->episode - 32767);
+    n = z->episode % z->n_rows; /* clocks have 16 bits: an age does not pass 32,768 for long */
+    if (!zl_is_inner(z, n) && zl_age(z, n) > 32768) z->rows[n].last += 1;
 @end
-    n = z->visits[row] < ZL_MOST_VISITS ? z->visits[row] + (uint32_t)1 : ZL_MOST_VISITS;
-    z->visits[row] = (zl_word)n, z->last[row] = (zl_word)z->episode;
+    n = z->rows[row].visits;
+    n += n < ZL_MOST_VISITS;
+    z->rows[row].visits = (zl_word)n, z->rows[row].last = (zl_word)z->episode;
 @if int
     { /* Q += (H + 1) / (H + n) (r + V + c / sqrt(n) - Q), rounded up or down at random */
         const int32_t divisor = (int32_t)((ZL_HORIZON + n) * ZL_FINE);
         const int32_t bonus = (int32_t)(ZL_BONUS * 16 / zl_root(n << 8));
-        const int32_t gap = (next_value - z->value[row]) * ZL_FINE@less_int;
-        const int32_t change = (ZL_HORIZON + 1) * (ZL_REWARD(reward) + bonus + gap);
-        const int32_t rest = change % divisor, sign = rest < 0 ? -1 : 1;
-        int32_t value = z->value[row] + change / divisor;
-        if (rest && zl_draw(&z->random) % (uint32_t)divisor < (uint32_t)(sign * rest)) value += sign;
-        z->value[row] = (zl_value)(value > 32767 ? 32767 : value < -32767 ? -32767 : value);
+        const int32_t gap = (next_value - z->rows[row].value) * ZL_FINE@less_int;
+        const int32_t change = (ZL_HORIZON + 1) * (ZL_REWARD(reward) + bonus + gap)
+                               + (int32_t)(zl_draw(z) % (uint32_t)divisor);
+        int32_t value = z->rows[row].value + change / divisor - (change % divisor < 0);
+        value = value > 32767 ? 32767 : value;
+        z->rows[row].value = (zl_value)(value < -32768 ? -32768 : value);
     }
 @else
     { /* Q = (1 - rate) Q + rate (r + V + c / sqrt(n)) */
         const zl_value rate = (zl_value)(ZL_HORIZON + 1) / (zl_value)((uint64_t)ZL_HORIZON + n);
         const zl_value target = reward + @next_value + ZL_BONUS / ZL_SQRT((zl_value)n);
-        volatile zl_value kept = (1 - rate) * z->value[row], added = rate * target;
-        z->value[row] = kept + added;
+        volatile zl_value kept = (1 - rate) * z->rows[row].value, added = rate * target;
+        z->rows[row].value = kept + added;
     }
 @end
 @if shared
@@ -389,9 +391,7 @@ static inline int zl_learn(zl_learner *z, int step, const zl_number *state, cons
     z->mean += (@paid - z->mean) / (zl_wide)(ZL_HORIZON * n_recent);
 @end
     zl_climb(z, row);
-    for (axis = 1, least = zl_cuts(z, row, 0); axis < ZL_N_AXES; ++axis)
-        least = zl_cuts(z, row, axis) < least ? zl_cuts(z, row, axis) : least;
-    if (least < ZL_MOST_CUTS && n >> 2 * least) zl_split(z, row, least); /* n >= 4^least */
+    zl_split(z, row, n);
     return 0;
 }
 @if pending
@@ -477,26 +477,25 @@ static inline void zl_pass_all(zl_learner *z, zl_stream *s) {
 @end
     if (z->n_rows > ZL_ROWS) z->n_rows = 0; /* not a learner of this header */
     for (i = 0; i < z->n_rows; ++i) {
-        bits.value = z->value[i], bits.bits = (zl_raw)zl_pass(s, (int)sizeof bits.bits, bits.bits);
-        z->value[i] = bits.value;
-        z->visits[i] = (zl_word)zl_pass(s, (int)sizeof(zl_word), z->visits[i]);
-        z->last[i] = (zl_word)zl_pass(s, (int)sizeof(zl_word), z->last[i]);
-        for (k = 0; k < ZL_KEPT; ++k) z->cuts[i][k] = (uint8_t)zl_pass(s, 1, z->cuts[i][k]);
-        if (i & 1u) z->parent[i / 2] = (uint16_t)zl_pass(s, 2, z->parent[i / 2]);
+        bits.value = z->rows[i].value, bits.bits = (zl_raw)zl_pass(s, (int)sizeof bits.bits, bits.bits);
+        z->rows[i].value = bits.value;
+        z->rows[i].visits = (zl_word)zl_pass(s, (int)sizeof(zl_word), z->rows[i].visits);
+        z->rows[i].last = (zl_word)zl_pass(s, (int)sizeof(zl_word), z->rows[i].last);
+        for (k = 0; k < ZL_KEPT; ++k) z->rows[i].cuts[k] = (uint8_t)zl_pass(s, 1, z->rows[i].cuts[k]);
+        if (i & 1u) {
+            z->rows[i - 1].up = (uint8_t)zl_pass(s, 1, z->rows[i - 1].up);
+            z->rows[i].up = (uint8_t)zl_pass(s, 1, z->rows[i].up);
+        }
     }
 }
 /* Begin with what the exported agent knows. */
 static inline void zl_init(zl_learner *z) {
-    unsigned i, k;
+    unsigned i;
 @if pending
     for (i = z->next_ticket = 0; i < ZL_PENDING; ++i) z->asked[i] = 0;
 @end
     z->random = @first_random, z->episode = @first_episode, z->n_rows = @first_rows, z->n_balls = @first_balls@first_mean;
-    for (i = 0; i < z->n_rows; ++i) {
-        z->value[i] = zl_first_value[i], z->visits[i] = zl_first_visits[i], z->last[i] = zl_first_last[i];
-        for (k = 0; k < ZL_KEPT; ++k) z->cuts[i][k] = zl_first_cuts[i][k];
-        z->parent[i / 2] = zl_first_parent[i / 2];
-    }
+    for (i = 0; i < z->n_rows; ++i) z->rows[i] = zl_first_rows[i];
 }
 /* Write the learner into the older slot of a block of ZL_BLOCK bytes, so that a power cut at any
  * byte leaves the newer one. Return ZL_BLOCK. Pending decisions are not saved. */
@@ -518,17 +517,17 @@ static inline int zl_is_sound(const zl_learner *z) {
     if (z->n_rows < ZL_ROOTS || z->n_rows % 2@bad_mean) return 0;
     for (row = 0; row < z->n_rows; ++row) {
         const int is_unused = ZL_TREES % 2 && row == ZL_TREES; /* after an odd number of roots */
-        for (up = row, n_up = 0; z->parent[up / 2] != ZL_ROWS; up = z->parent[up / 2]) {
-            const unsigned above = z->parent[up / 2];
+        for (up = row, n_up = 0; zl_parent(z, up) != ZL_ROWS; up = zl_parent(z, up)) {
+            const unsigned above = zl_parent(z, up);
             if (++n_up > z->n_rows || up < ZL_ROOTS || above >= z->n_rows || !zl_is_inner(z, above)
-                || z->last[above] != (up & ~1u))
+                || z->rows[above].last != (up & ~1u))
                 return 0;
         }
         if (up >= ZL_TREES && !is_unused) return 0;
-        if (!(z->value[row] - z->value[row] == 0)) return 0;
+        if (!(z->rows[row].value - z->rows[row].value == 0)) return 0;
         if (zl_is_inner(z, row)) {
-            if (is_unused || z->last[row] % 2 || z->last[row] >= z->n_rows || zl_axis(z, row) >= ZL_N_AXES
-                || z->parent[z->last[row] / 2] != row || (uint32_t)z->visits[row] - 1 >= ZL_ONE - 1)
+            if (is_unused || z->rows[row].last % 2 || z->rows[row].last >= z->n_rows || zl_axis(z, row) >= ZL_N_AXES
+                || zl_parent(z, z->rows[row].last) != row || (uint32_t)z->rows[row].visits - 1 >= ZL_ONE - 1)
                 return 0;
             ++n_inner;
         } else if (!is_unused) {

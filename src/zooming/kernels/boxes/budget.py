@@ -11,15 +11,17 @@ two along its longest side_i, after one other ball was removed:
                balls of the sibling subtree S that touch the cut, since their actions would move
 
     remove L:  S takes the place of P, and its balls that touch the cut reach over the domain of L.
-               If P cuts an action axis, their Q becomes at least Q(L): V(x) does not fall.
+               Their Q becomes at least Q(L): V(x) does not fall.
 
 A removal frees two rows, and the cut takes these. Categories are never joined. No regret bound is
-known: a removal along a state axis can lower V, and diam(B) may exceed what n(B) implies.
+known: diam(B) may exceed what n(B) implies.
 
-With few balls, g steps in a row share a partition: each g, counted from 0. Its Q is that of its
-last step. An earlier one, with a(h) more to come, counts the mean reward m of a step for each:
+With few balls, g steps in a row share a partition: each g, counted from 0. A step counts the mean
+reward m of a step for each of the a(h) later ones that do not begin a partition:
 
     Q_h(B) = Q(B) + m a(h),    m <- m + (r - m) / (H min(episode, RECENT))
+
+So m is subtracted whenever an episode stays in a partition, and as m grows, no Q is left too low.
 """
 
 from __future__ import annotations
@@ -192,8 +194,7 @@ def remove(t, removed, kept, low, high, lengths):
     upper = removed & 1
     ball = descend(table, parent, axis, upper)
     while ball >= 0:
-        raised = value if axis >= core[0]["n_state"] else -np.inf
-        stretch(t, ball, raised, low, high, lengths)
+        stretch(t, ball, value, low, high, lengths)
         ball = next_touching(table, ball, parent, axis, upper)
     return parent if kept == other else kept
 
@@ -224,11 +225,11 @@ def climb(t, row):
 
 @jit_inline
 def ahead(core, step):
-    """Return a(h), the number of later steps that share the partition of step h."""
+    """Return a(h), the number of steps after h that do not begin a partition."""
     n_together, horizon = core[0]["shared"], core[0]["horizon"]
     if n_together == 0:
         return np.int64(0)
-    return min((step // n_together + 1) * n_together, horizon) - 1 - step
+    return horizon - 1 - step - ((horizon - 1) // n_together - step // n_together)
 
 
 @jit_inline

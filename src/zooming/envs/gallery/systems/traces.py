@@ -91,7 +91,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
     """
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, TypeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: give a CSV file in UTF-8 ({error})") from error
     reader = csv.DictReader(io.StringIO(text, newline=""))
     missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
