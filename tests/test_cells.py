@@ -11,7 +11,8 @@ import pytest
 import zooming
 from helpers import Boxes, box, knowledge
 from zooming.kernels.plans.layout import CATEGORIES, ORDERED, SMOOTH, UNITS
-from zooming.partitions.cells import CellTable, condense, join, number_rows
+from zooming.partitions import cells
+from zooming.partitions.cells import CellTable, condense, join, number_rows, quantile
 
 pytestmark = pytest.mark.plain
 THREE, TWO = gym.spaces.Discrete(3), gym.spaces.Discrete(2)
@@ -46,6 +47,29 @@ def table_of(agent, rows, max_samples):
         table.samples.numbers[i] = 1.0, reward, 0.0
     table.core["n_samples"] = len(rows)
     return table
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 20, 101])
+def test_quantiles_of_sorted_numbers_are_those_of_numpy(n):
+    numbers = np.sort(np.random.default_rng(n).normal(size=n))
+    for share in (0.0, 0.5, 0.95, 1.0):
+        assert quantile(numbers, share) == np.quantile(numbers, share)
+
+
+def test_only_long_plans_are_made_in_a_thread(monkeypatch):
+    calls, agent = [], planner()
+    monkeypatch.setattr(cells, "call_in_thread", lambda work: calls.append(work) or work())
+    play(agent, 12)
+    agent.table.refit()
+    agent.table.policy()
+    assert not calls
+    monkeypatch.setattr(cells, "SHORT", 0)
+    agent.table.refit()
+    agent.table.policy()
+    assert len(calls) == 2
 
 
 # --- samples --------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from zooming.kernels import IS_JIT_DISABLED
 from zooming.kernels.plans import exogenous, grids, planning, smoothing, step_models
 from zooming.kernels.plans import layout as plan_layout
 from zooming.kernels.plans import play as plan_episodes
-from zooming.kernels.plans.grids import center_states, cut_axis, lay_grid, make_grid, sort_by_step
+from zooming.kernels.plans.grids import center_states, cut_axis, lay_grid, sort_by_step
 from zooming.kernels.plans.layout import (
     ALIKE,
     CATEGORIES,
@@ -26,6 +26,7 @@ from zooming.kernels.plans.layout import (
     SHARES,
     SMOOTH,
 )
+from zooming.partitions.cells import make_grid
 from zooming.validation import ANY_REWARD
 
 compiled_only = pytest.mark.skipif(IS_JIT_DISABLED, reason="plans take seconds if not compiled")
@@ -78,7 +79,7 @@ def test_smoothing_is_the_product_with_the_dense_kernel(axes, width):
     widths = np.array([width, -1.0, 1.0, 0.0][: len(axes)])
     values = np.random.default_rng(0).random(math.prod(grid.bins))
     expected = dense_kernel(grid, widths) @ values
-    smoothing.smooth(values, grid, decay_of(grid, widths), np.empty(2 * len(values)))
+    smoothing.smooth(values, grid, decay_of(grid, widths), np.empty(3 * len(values)))
     np.testing.assert_allclose(values, expected, rtol=1e-12)
 
 
@@ -112,9 +113,10 @@ def test_leave_one_out_is_refitting_without_each_sample(axes):
     widths = np.array([-2.0, 0.0, -1.0][: len(axes)])
     cells, targets = samples_on(grid, 25)
     work, errors = work_of(grid, cells, targets), np.empty(len(SHARES))
-    buffer = np.empty(2 * work.shape[1])
+    buffer, visited = np.empty(3 * work.shape[1]), np.unique(cells)
     decay = decay_of(grid, widths)
-    best, error = smoothing.regress(work, grid, decay, False, buffer, errors)
+    best, error = smoothing.regress(work, visited, grid, decay, False, buffer)
+    assert smoothing.leave_one_out(work, visited, errors) == (best, error)
     for share, found in zip(SHARES, errors, strict=True):
         expected = 0.0
         for i in range(len(cells)):
@@ -178,6 +180,14 @@ def samples_at(places, steps=None, numbers=None):
     )
 
 
+def laid(samples, n, kinds, units, n_state, n_cells):
+    """The (bins, edges) of `lay_grid`."""
+    bins = np.zeros(len(units), np.int64)
+    edges = np.zeros((len(units), max(units) + 3), np.int64)
+    lay_grid(samples.places, samples.numbers, n, kinds, units, n_state, n_cells, bins, edges)
+    return bins, edges
+
+
 @pytest.mark.plain
 def test_axes_share_the_cells_and_those_with_few_values_leave_theirs_to_others():
     rng = np.random.default_rng(0)
@@ -186,11 +196,11 @@ def test_axes_share_the_cells_and_those_with_few_values_leave_theirs_to_others()
     units = np.array([6561, 3, 2, 6561])
     zero = np.zeros(300, int)
     places = np.column_stack([state, zero, zero, action, state, zero])
-    bins, edges = lay_grid(samples_at(places), 300, kinds, units, 2, 486)
+    bins, edges = laid(samples_at(places), 300, kinds, units, 2, 486)
     assert bins.tolist() == [9, 3, 2, 9]
     assert edges[1, :4].tolist() == [0, 1, 2, 3]
     still = np.column_stack([zero, zero, zero, action, zero, zero])
-    bins, _ = lay_grid(samples_at(still), 300, kinds, units, 2, 486)
+    bins, _ = laid(samples_at(still), 300, kinds, units, 2, 486)
     assert bins.tolist() == [1, 3, 2, 21]  # a state that never changes needs one bin
 
 
@@ -199,7 +209,7 @@ def test_actions_get_the_cells_that_states_leave_however_many_places_were_seen()
     kinds, units = np.full(6, SMOOTH), np.full(6, 6561)
     for n in (100, 4000):  # with 4,000 samples, the states were seen in all places
         column = np.linspace(0, 6560, n).astype(int)
-        bins, _ = lay_grid(samples_at(np.tile(column[:, None], 10)), n, kinds, units, 4, 2401)
+        bins, _ = laid(samples_at(np.tile(column[:, None], 10)), n, kinds, units, 4, 2401)
         assert bins.tolist() == [3, 3, 3, 3, 5, 5]
 
 
@@ -238,7 +248,7 @@ def test_the_center_of_a_bin_of_states_is_the_mean_of_the_states_in_it():
     samples = samples_at(
         [[3, 26, 8], [20, 0, ENDED], [20, 9, 20]], numbers=[[1, 5, 0], [2, 6, 1], [1, 7, 0]]
     )
-    center_states(grid, samples, 3, 1)
+    center_states(handle_of(core_of(1), samples, grid, plan_of(1)), 3)
     np.testing.assert_allclose(grid.centers[0, 2:] * 27, [(3.5 + 8.5) / 2, 13.5, 20.5])
     np.testing.assert_array_equal(grid.centers[0, :2], before[0, :2])  # no state in them
     np.testing.assert_array_equal(grid.centers[1], before[1])  # actions are played at their centers
@@ -275,6 +285,15 @@ def plan_of(horizon):
     )  # fmt: skip
 
 
+def handle_of(core, samples, grid, plan):
+    return plan_layout.pack_cells(plan_layout.Cells(core, samples, grid, plan, np.zeros((1, 5))))
+
+
+def make_plan(core, samples, n, grid, widths, apart, plan, is_learning):
+    handle = handle_of(core, samples, grid, plan)
+    planning.make_plan(handle, n, widths, apart, is_learning)
+
+
 def joint_law(samples, grid):
     """Return a function that averages values over the law of all next states, for PlainPlan."""
     goes_on, weights = samples.places[:, 2] != ENDED, samples.numbers[:, 0]
@@ -304,7 +323,7 @@ def test_a_plan_is_that_of_plain_numpy(rewards, values, is_exogenous, n_plans, i
     wanted = PlainPlan(
         plan_layout.CONSTANTS, SHARES, grid, 1, horizon, samples, facts, *own, is_learning
     )
-    planning.make_plan(core, samples, 90, grid, widths, apart, plan, is_learning)
+    make_plan(core, samples, 90, grid, widths, apart, plan, is_learning)
     np.testing.assert_array_equal(widths, own[0])
     np.testing.assert_array_equal(apart, own[1])
     for name in ("q", "bonus", "values", "way"):
@@ -336,7 +355,7 @@ def test_a_plan_on_categories_is_that_of_plain_numpy(seed):
     facts = {"n_plans": 0, "spread": 0.0, "highest": np.inf, "is_exact": 0, "exogenous": None}
     own = widths.copy(), apart.copy()
     wanted = PlainPlan(plan_layout.CONSTANTS, SHARES, grid, 2, 2, samples, facts, *own, True)
-    planning.make_plan(core, samples, 120, grid, widths, apart, plan, True)
+    make_plan(core, samples, 120, grid, widths, apart, plan, True)
     np.testing.assert_array_equal(widths, own[0])
     for name in ("q", "bonus", "values", "way"):
         found, right = getattr(plan, name), getattr(wanted, name)
@@ -350,7 +369,7 @@ def test_no_bonus_tempts_to_what_is_predicted_to_lose_much():
     plans = [plan_of(1), plan_of(1)]
     for plan, spread in zip(plans, (0.0, 1.0), strict=True):
         core["spread"], apart = spread, np.zeros((2, 1), np.int64)
-        planning.make_plan(core, samples, 60, grid, np.full((2, 2, 2), -1.0), apart, plan, True)
+        make_plan(core, samples, 60, grid, np.full((2, 2, 2), -1.0), apart, plan, True)
     free, priced = (plan.bonus[0].reshape(5, 3) for plan in plans)
     assert (free[:, 0] > 0.0).all()
     assert (priced[:, 0] == 0.0).all()
@@ -375,7 +394,7 @@ def test_what_is_kept_from_step_to_step_changes_no_plan(seed, monkeypatch):
         core, plan, widths, apart = core_of(horizon), plan_of(horizon), first.copy(), forms.copy()
         core["n_plans"] = seed + 6  # some of these tune bandwidths, or compare forms
         grid = grid_of(*PLANE)
-        planning.make_plan(core, samples, 60, grid, widths, apart, plan, is_learning)
+        make_plan(core, samples, 60, grid, widths, apart, plan, is_learning)
         return b"".join(array.tobytes() for array in (*plan, core, widths, apart))
 
     kept = [plan_it(True), plan_it(False)]
@@ -388,7 +407,7 @@ def test_a_step_apart_that_was_never_reached_is_worth_nothing():
     grid, samples = grid_of(*PLANE), random_samples(60, 1)
     plan, widths = plan_of(2), np.full((2, 2, 2), -1.0)
     apart = np.array([[0, 1], [0, 0]])
-    planning.make_plan(core_of(2), samples, 60, grid, widths, apart, plan, False)
+    make_plan(core_of(2), samples, 60, grid, widths, apart, plan, False)
     assert not plan.q[1].any()
     assert plan.q[0].any()
 
@@ -402,7 +421,7 @@ def test_the_bonus_is_larger_where_there_are_fewer_samples_and_values_are_capped
     core["highest"], core["n_episodes"] = 0.6, 20
     plan, apart = plan_of(2), np.zeros((2, 2), np.int64)
     widths = np.full((2, 2, 2), -2.0)
-    planning.make_plan(core, samples, 31, grid, widths, apart, plan, True)
+    make_plan(core, samples, 31, grid, widths, apart, plan, True)
     assert plan.bonus[0, 14] > 2 * plan.bonus[0, 0] > 0
     assert plan.values[0].max() <= 2 * 0.6
     assert plan.values[1].max() <= 0.6
@@ -420,7 +439,7 @@ def test_rewards_that_grow_from_step_to_step_are_carried_after_some_plans(n_plan
     samples.numbers[:, 1] += 0.5 * samples.steps * action
     core["n_plans"], plan = n_plans, plan_of(horizon)
     apart, widths = np.zeros((2, horizon), np.int64), np.full((2, 2, 2), -1.0)
-    planning.make_plan(core, samples, 600, grid, widths, apart, plan, False)
+    make_plan(core, samples, 600, grid, widths, apart, plan, False)
     # At the last step, the value is the reward.
     assert least <= abs(plan.q[4] - (0.1 + 2.0 * (np.arange(15) % 3))).mean() <= most
 
@@ -431,7 +450,7 @@ def test_a_step_with_rewards_of_its_own_is_set_apart_and_leaves_the_others_alike
     samples, core = random_samples(300, horizon), core_of(horizon)
     samples.numbers[samples.steps == 2, 1] += samples.places[samples.steps == 2, 1] / 13.0
     apart, widths = np.zeros((2, horizon), np.int64), np.full((2, 2, 2), -1.0)
-    planning.make_plan(core, samples, 300, grid, widths, apart, plan_of(horizon), True)
+    make_plan(core, samples, 300, grid, widths, apart, plan_of(horizon), True)
     assert apart[0, :2].tolist() == [ALIKE, ALIKE]
     assert apart[0, 2] != ALIKE
     assert apart[1].tolist() == [ALIKE] * 3
@@ -546,7 +565,7 @@ def test_the_way_leads_to_the_farthest_cell_that_samples_lead_to():
     samples = samples_at([[0, 0, 26], [0, 13, 0], [0, 26, 0]] * 9)  # all rewards are equal
     distances, apart = np.zeros(15), np.zeros((2, 2), np.int64)
     grids.measure_distances(np.arange(3), grid, distances)
-    planning.make_plan(core, samples, 27, grid, np.full((2, 2, 2), -9.0), apart, plan, True)
+    make_plan(core, samples, 27, grid, np.full((2, 2, 2), -9.0), apart, plan, True)
     np.testing.assert_array_equal(plan.way[1], distances)
     assert plan.way[0, 0] == pytest.approx(distances.reshape(5, 3)[4].max(), rel=0.3)
     assert plan.way[0, 1:3].max() < 0.5 * plan.way[0, 0]

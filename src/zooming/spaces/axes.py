@@ -245,7 +245,8 @@ class Axes:
     def _tabulate(self) -> None:
         """Set `table`, one row per axis with the columns of `kernels.boxes.layout`, and `ends`.
 
-        `ends` holds the exact upper bounds. LOW + WIDTH may differ from them by rounding.
+        `ends` holds the exact upper bounds. LOW + WIDTH may differ from them by rounding. `sides`
+        has (lower, upper bound) of each axis in Python's floats, for the checks of each step.
         """
         weights = [axis.weight for axis in self._axes if axis.kind != CATEGORICAL]
         largest = max(weights, default=0.0) or 1.0
@@ -264,6 +265,7 @@ class Axes:
                 ends.append(axis.high)
         self.table = np.array(rows)
         self.ends = np.array(ends)
+        self.sides = [(float(row[0]), float(end)) for row, end in zip(rows, ends, strict=True)]
         self.low = np.array([axis.low for axis in self._axes])
         self.high = np.array([axis.high for axis in self._axes])
         self._bent = [i for i, axis in enumerate(self._axes) if axis.clips or axis.squash]

@@ -255,9 +255,9 @@ class Played:
 
 def _copy_arrays(keeper: Keeper) -> Keeper:
     """Return a copy of an object of statistics, with copies of its arrays."""
-    found = copy.copy(keeper)
-    arrays = {name: one for name, one in vars(keeper).items() if isinstance(one, np.ndarray)}
-    vars(found).update({name: array.copy() for name, array in arrays.items()})
+    found = object.__new__(type(keeper))
+    for name, one in vars(keeper).items():
+        vars(found)[name] = one.copy() if isinstance(one, np.ndarray) else one
     return found
 
 
@@ -410,8 +410,11 @@ class Portfolio(Delegate):
 
     def _check_all(self, transition: tuple[Any, ...]) -> tuple[Floats, Floats]:
         """Return state and next state. Raise TransitionError if an agent refuses the transition."""
-        found = [agent.problem.check_transition(*transition[:5]) for agent in self._parts]
-        return found[0][0], found[0][3]
+        first, *others = (agent.problem for agent in self._parts)
+        state, _, _, after = first.check_transition(*transition[:5])
+        for problem in others:  # of the same axes, and perhaps another range of rewards
+            problem.check_reward(transition[0], transition[3])
+        return state, after
 
     def _update_all(
         self, transition: tuple[Any, ...], masks: Mapping[str, Any], play: Play | None = None

@@ -269,7 +269,10 @@ class _Place(NamedTuple):
     waits: bool  # whether an `act` waits for its update
 
     def is_at(self, step: int, state: Floats) -> bool:
-        return step == self.step and np.allclose(self.state, state, rtol=_ROUNDING, atol=0.0)
+        if step != self.step:
+            return False
+        is_same: bool = self.state.tolist() == state.tolist()  # NumPy takes ten times as long
+        return is_same or np.allclose(self.state, state, rtol=_ROUNDING, atol=0.0)
 
 
 class EpisodeOrder:

@@ -136,6 +136,9 @@ class LearningProblem:
     def check_point(self, step: int, point: Floats, first_axis: int, what: str = "") -> Floats:
         """Return a flat point with rounding errors clipped. Raise TransitionError if outside."""
         axes = slice(first_axis, first_axis + len(point))
+        places = zip(point.tolist(), self.axes.sides[axes], strict=True)
+        if all(low <= value <= high for value, (low, high) in places):  # a quarter of the time
+            return point
         point, i = clip_rounding(point, self.axes.table[axes, LOW], self.axes.ends[axes])
         if i is not None:
             raise self.bad_coordinate(

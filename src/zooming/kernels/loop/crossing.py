@@ -82,10 +82,10 @@ def pack(record: Any) -> Any:
     """Return the handle of a record of arrays, or the record if compilation is disabled."""
     if IS_JIT_DISABLED:
         return record
-    words = np.zeros((len(record), _WORDS), np.int64)
-    for i, array in enumerate(record):
-        words[i, 0], words[i, 1 : 1 + array.ndim] = array.ctypes.data, array.shape
-    return words.ravel()
+    words: list[int] = []
+    for array in record:
+        words += [array.ctypes.data, *array.shape, *[0] * (_WORDS - 1 - array.ndim)]
+    return np.array(words, np.int64)
 
 
 @intrinsic

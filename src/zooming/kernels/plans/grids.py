@@ -15,8 +15,8 @@ from zooming.kernels.plans.layout import (
     SPREAD,
     WEIGHT,
     WIDTH_POWER,
-    Grid,
     Sorted,
+    cells_at,
 )
 
 
@@ -36,13 +36,13 @@ def largest(numbers):
 
 
 @jit_kernel
-def count_places(samples, n_samples, axis, n_axes, n_state, counts):
+def count_places(places, numbers, n_samples, axis, n_axes, n_state, counts):
     """Add the weight of the samples at each place of an axis to `counts`."""
     for k in range(n_samples):
-        weight = samples.numbers[k, WEIGHT]
-        counts[samples.places[k, axis]] += weight
-        if axis < n_state and samples.places[k, n_axes + axis] != ENDED:
-            counts[samples.places[k, n_axes + axis]] += weight
+        weight = numbers[k, WEIGHT]
+        counts[places[k, axis]] += weight
+        if axis < n_state and places[k, n_axes + axis] != ENDED:
+            counts[places[k, n_axes + axis]] += weight
 
 
 @jit_kernel
@@ -91,8 +91,8 @@ def cut_axis(counts, most, even, edges):
 
 
 @jit_kernel
-def lay_grid(samples, n_samples, kinds, units, n_state, n_cells):
-    """Return (bins, edges) of a grid of about `n_cells` cells, placed by the samples.
+def lay_grid(places, numbers, n_samples, kinds, units, n_state, n_cells, bins, edges):
+    """Write bins and edges of a grid of about `n_cells` cells, placed by the samples.
 
     Each category is a bin. All other axes get about the same number of bins, at most the square
     root of `n_cells`. Some axes need fewer: they have few values, or states were seen in few
@@ -104,7 +104,7 @@ def lay_grid(samples, n_samples, kinds, units, n_state, n_cells):
     left, n_left = float(n_cells), 0
     limit = max(3.0, np.sqrt(left) + 1e-9)
     for j in range(n_axes):
-        count_places(samples, n_samples, j, n_axes, n_state, counts[j])
+        count_places(places, numbers, n_samples, j, n_axes, n_state, counts[j])
         useful[j] = units[j]
         if kinds[j] == CATEGORIES:
             left /= units[j]
@@ -116,8 +116,7 @@ def lay_grid(samples, n_samples, kinds, units, n_state, n_cells):
             for i in range(units[j]):
                 n_seen += 1 if counts[j, i] > 0 else 0
             useful[j] = min(useful[j], 2.0 * n_seen + 1.0 if n_seen > 1 else 1.0)
-    bins = np.ones(n_axes, np.int64)
-    edges = np.zeros((n_axes, largest(units) + 3), np.int64)
+    bins[:], edges[:] = 1, 0
     is_done = np.zeros(n_axes, np.bool_)
     for _ in range(n_axes):
         j = -1
@@ -137,21 +136,18 @@ def lay_grid(samples, n_samples, kinds, units, n_state, n_cells):
         )  # fmt: skip
         left /= bins[j]
         n_left -= 1
-    return bins, edges
 
 
 @jit_kernel
-def make_grid(kinds, units, bins, edges, n_state):
-    """Return the grid with these edges. On discrete axes, the center of a bin is its middle value.
+def fill_grid(kinds, units, bins, edges, n_state, trimmed, centers, bin_of):
+    """Write the parts of the `Grid` with these edges: its edges, centers and `bin_of`.
+
+    On discrete axes, the center of a bin is its middle value.
 
     A narrow first or last bin of an action axis has its center at the end of the axis. Extreme
     actions are often best: to order nothing differs from ordering little.
     """
-    n_axes, most = kinds.shape[0], largest(bins)
-    trimmed = np.zeros((n_axes, most + 1), np.int64)
-    centers = np.zeros((n_axes, most))
-    bin_of = np.zeros((n_axes, largest(units)), np.int16)
-    for j in range(n_axes):
+    for j in range(kinds.shape[0]):
         for i in range(bins[j]):
             first, last = edges[j, i], edges[j, i + 1]
             trimmed[j, i + 1] = last
@@ -165,13 +161,13 @@ def make_grid(kinds, units, bins, edges, n_state):
                 centers[j, 0] = 0.0
             if units[j] - edges[j, bins[j] - 1] <= END * units[j]:
                 centers[j, bins[j] - 1] = 1.0
-    return Grid(kinds, units, bins, trimmed, centers, bin_of)
 
 
 @jit_kernel
-def center_states(grid, samples, n_samples, n_state):
+def center_states(handle, n_samples):
     """Move the center of each bin of a continuous state axis to the mean of the states in it."""
-    n_axes = grid.bins.shape[0]
+    core, samples, grid, _, _ = cells_at(handle)
+    n_state, n_axes = core[0]["n_state"], grid.bins.shape[0]
     for j in range(n_state):
         if grid.kinds[j] != SMOOTH or grid.units[j] < 2:
             continue
@@ -271,26 +267,29 @@ def shift_of(grid, axis, place):
 def measure_distances(cells, grid, distances):
     """Write the distance of each cell to the nearest one of `cells`."""
     n_cells, inner = distances.shape[0], 1
-    for c in range(n_cells):
-        distances[c] = np.inf
+    distances[:] = np.inf
     for cell in cells:
         distances[cell] = 0.0
     for j in range(grid.bins.shape[0] - 1, -1, -1):
-        n = grid.bins[j]
+        n, centers = grid.bins[j], grid.centers[j]
         if grid.kinds[j] == CATEGORIES:
             measure_categories(distances, n, inner)
         else:
-            for c in range(n_cells):
-                i = (c // inner) % n
-                if i > 0:
-                    step = grid.centers[j, i] - grid.centers[j, i - 1]
-                    distances[c] = min(distances[c], distances[c - inner] + step)
-            for c in range(n_cells - 1, -1, -1):
-                i = (c // inner) % n
-                if i < n - 1:
-                    step = grid.centers[j, i + 1] - grid.centers[j, i]
-                    distances[c] = min(distances[c], distances[c + inner] + step)
+            for start in range(0, n_cells, n * inner):
+                for i in range(1, n):
+                    c = start + i * inner
+                    come_from(distances, c, c - inner, inner, centers[i] - centers[i - 1])
+                for i in range(n - 2, -1, -1):
+                    c = start + i * inner
+                    come_from(distances, c, c + inner, inner, centers[i + 1] - centers[i])
         inner *= n
+
+
+@jit_inline
+def come_from(distances, to, neighbor, inner, step):
+    """Limit the distances of `inner` cells to those of their neighbors plus a step."""
+    for k in range(inner):
+        distances[to + k] = min(distances[to + k], distances[neighbor + k] + step)
 
 
 @jit_inline

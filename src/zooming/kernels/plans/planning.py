@@ -61,13 +61,13 @@ from zooming.kernels.plans.layout import (
     PRIOR,
     REWARDS,
     SHARE,
-    SHARES,
     SPARING,
     UNITS,
     VALUES,
+    cells_at,
 )
 from zooming.kernels.plans.smoothing import set_decay, smooth
-from zooming.kernels.plans.step_models import fit_pool, model_step, time_from, variance_at
+from zooming.kernels.plans.step_models import add_variance, fit_pool, model_step, time_from
 from zooming.kernels.plans.trends import (
     add_values,
     cell_centers,
@@ -114,18 +114,19 @@ class Models(NamedTuple):
     features: Any  # see `trends`
     slopes: Any  # [n_cells]: of rewards in time
     decay: Any  # [n_axes, most bins], see `smoothing`
-    buffer: Any  # [2 n_cells]
-    errors: Any  # [number of SHARES]
+    visited: Any  # [N_FITS, 1 + n_cells] int64: see `visited_by`
+    buffer: Any  # [3 n_cells]
 
 
 @jit_kernel
-def make_plan(core, samples, n_samples, grid, widths, apart, plan, is_learning):
-    """Fill `plan` from the first `n_samples` samples.
+def make_plan(handle, n_samples, widths, apart, is_learning):
+    """Fill the plan of a handle from its first `n_samples` samples.
 
     `widths` and `apart` are those of `Models`. A plan for learning (`is_learning`) tunes `widths`,
     and chooses the forms for the next plan. It also fills `plan.way` and updates `core`. A plan for
     the policy changes only `plan`.
     """
+    core, samples, grid, plan, _ = cells_at(handle)
     models = look(core, samples, n_samples, grid, widths, apart, plan, is_learning)
     rewards = values = 0  # rows of `models.work`
     for step in range(core[0]["horizon"] - 1, -1, -1):
@@ -180,7 +181,8 @@ def look(core, samples, n_samples, grid, widths, apart, plan, is_learning):
         np.full((N_FITS, n_axes), np.nan),
         np.zeros((N_FITS, n_columns, n_columns)), np.zeros((2, 2, n_samples)), features,
         slopes,
-        np.ones((n_axes, largest(grid.bins))), np.zeros(2 * n_cells), np.zeros(SHARES.shape[0]),
+        np.ones((n_axes, largest(grid.bins))), np.zeros((N_FITS, 1 + n_cells), np.int64),
+        np.zeros(3 * n_cells),
     )  # fmt: skip
 
 
@@ -265,30 +267,32 @@ def back_up(core, models, step, rewards, values, plan):
     """Write Q, bonus and V of a step from the rows `rewards` and `values` of `models.work`."""
     n_states, is_learning = plan.values.shape[1], models.is_learning
     n_actions = plan.q.shape[1] // n_states
-    has_next = step < core[0]["horizon"] - 1
     cap, price = cap_of(core, step), PRICE * core[0]["spread"]
     sign = OPTIMISM if is_learning else -OPTIMISM
-    time = time_from(models, REWARDS, rewards, step)
+    q, bonus = plan.q[step], plan.bonus[step]
+    means, time = models.work[rewards, MEAN], time_from(models, REWARDS, rewards, step)
+    for c in range(q.shape[0]):
+        q[c] = means[c] + time * models.slopes[c]
+        bonus[c] = 0.0
+    add_variance(models.work[rewards], models.found[rewards], bonus)
+    if step < core[0]["horizon"] - 1:
+        q += models.work[values, MEAN]
+        add_variance(models.work[values], models.found[values], bonus)
+    for c in range(q.shape[0]):
+        bonus[c] = sign * np.sqrt(bonus[c])
     for state in range(n_states):
         first = state * n_actions
         best, most, highest = np.int64(0), -np.inf, -np.inf
         for b in range(n_actions):
-            c = first + b
-            q = models.work[rewards, MEAN, c] + time * models.slopes[c]
-            variance = variance_at(models.work[rewards], c, models.found[rewards])
-            if has_next:
-                q += models.work[values, MEAN, c]
-                variance += variance_at(models.work[values], c, models.found[values])
-            plan.q[step, c], plan.bonus[step, c] = q, sign * np.sqrt(variance)
-            highest = max(highest, q)
+            highest = max(highest, q[first + b])
         for b in range(n_actions):
             c = first + b
-            if is_learning and price > 0.0 and highest - plan.q[step, c] > price:
-                plan.bonus[step, c] = plan.way[step, c] = 0.0
-            if plan.q[step, c] + plan.bonus[step, c] > most:
-                best, most = np.int64(b), plan.q[step, c] + plan.bonus[step, c]
+            if is_learning and price > 0.0 and highest - q[c] > price:
+                bonus[c] = plan.way[step, c] = 0.0
+            if q[c] + bonus[c] > most:
+                best, most = np.int64(b), q[c] + bonus[c]
         plan.best[step, state] = best
-        plan.values[step, state] = min(plan.q[step, first + best], cap)
+        plan.values[step, state] = min(q[first + best], cap)
 
 
 @jit_kernel

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels.loop.jit import jit_inline, jit_kernel
+from zooming.kernels.loop.jit import jit_inline, jit_kernel, jit_no_refcount
 from zooming.kernels.plans.layout import (
     CATEGORIES,
     COUNT,
@@ -36,86 +36,89 @@ from zooming.kernels.plans.layout import (
     TREND,
 )
 
+FEW_LINES = 8  # with fewer lines side by side, a vector instruction has too little to do
+
 
 @jit_kernel
 def set_decay(grid, widths, decay):
     """Fill `decay` with the kernel's weights: axis j has the bandwidth 2^widths[j]."""
     for j in range(grid.bins.shape[0]):
+        scale = 2.0 ** -widths[j]
         for i in range(grid.bins[j] - 1):
             gap = grid.centers[j, i + 1] - grid.centers[j, i]
             if grid.kinds[j] == CATEGORIES:
                 gap = 1.0
-            decay[j, i] = 1.0 if widths[j] >= FLAT else np.exp(-gap * 2.0 ** -widths[j])
+            decay[j, i] = 1.0 if widths[j] >= FLAT else np.exp(-gap * scale)
 
 
-@jit_kernel
+@jit_no_refcount
 def smooth(values, grid, decay, buffer):
     """Replace `values` by their kernel-weighted sums, in place, axis by axis, in linear time.
 
-    `buffer` has room for two blocks of cells.
+    Lines along an axis are smoothed side by side: the compiler then uses vector instructions. Where
+    few are side by side in memory, the axis is brought to the front and back again. `buffer` has
+    room for three blocks of cells.
     """
     n_values, inner = values.shape[0], 1
     for j in range(grid.bins.shape[0] - 1, -1, -1):
-        n = grid.bins[j]
+        n, kind = grid.bins[j], grid.kinds[j]
         size = n * inner
-        for start in range(0, n_values if n > 1 else 0, size):
-            if grid.kinds[j] == CATEGORIES:
-                smooth_categories(values[start : start + size], inner, decay[j, 0], buffer)
-            elif inner == 1:
-                smooth_line(values[start : start + size], decay[j], buffer)
-            else:
-                smooth_lines(values[start : start + size], inner, decay[j], buffer)
+        if n > 1 and size < n_values and inner < FEW_LINES:
+            front = buffer[2 * n_values : 3 * n_values]
+            swap(values, n_values // size, n, inner, front)
+            smooth_lines(front, n, kind, decay[j], buffer)
+            swap(front, n, n_values // size, inner, values)
+        else:
+            for start in range(0, n_values if n > 1 else 0, size):
+                smooth_lines(values[start : start + size], n, kind, decay[j], buffer)
         inner = size
 
 
-@jit_inline
-def smooth_line(values, decay, buffer):
-    """Smooth along one axis: out_i = sum_k x_k prod of the decays between i and k."""
-    n = values.shape[0]
-    after = 0.0
-    for i in range(n - 1, 0, -1):
-        buffer[i] = after
-        after = (after + values[i]) * decay[i - 1]
-    buffer[0] = after
-    before = 0.0
-    for i in range(n - 1):
-        here = values[i]
-        values[i] = here + before + buffer[i]
-        before = (before + here) * decay[i]
-    values[n - 1] += before
+@jit_no_refcount
+def swap(values, n_first, n_second, inner, out):
+    """Write entry [i, j, k] of `values` to [j, i, k] of `out`; k goes to `inner`."""
+    for i in range(n_first):
+        block = values[i * n_second * inner : (i + 1) * n_second * inner]
+        for j in range(n_second if inner == 1 else 0):  # most often: twice as fast as below
+            out[j * n_first + i] = block[j]
+        for j in range(n_second if inner > 1 else 0):
+            for k in range(inner):
+                out[(j * n_first + i) * inner + k] = block[j * inner + k]
 
 
-@jit_inline
-def smooth_lines(values, inner, decay, buffer):
-    """Smooth `inner` interleaved lines at once, as `smooth_line` does."""
-    size = values.shape[0]
-    n = size // inner
-    for k in range(inner):
-        buffer[size - inner + k] = 0.0
-        buffer[size + k] = 0.0  # weighted sum of the values before
+@jit_no_refcount
+def smooth_lines(values, n, kind, decay, buffer):
+    """Smooth interleaved lines of n values: out_i = sum_k x_k prod of the decays between i and k.
+
+    On an axis of categories, add the sum of all others, times the decay, to each value.
+    """
+    inner = values.shape[0] // n
+    before = buffer[values.shape[0] : values.shape[0] + inner]  # weighted sums of the values before
+    before[:] = 0.0
+    if kind == CATEGORIES:
+        for i in range(n):
+            here = values[i * inner : (i + 1) * inner]
+            for k in range(inner):
+                before[k] += here[k]
+        for i in range(n):
+            here = values[i * inner : (i + 1) * inner]
+            for k in range(inner):
+                here[k] += decay[0] * (before[k] - here[k])
+        return
+    buffer[(n - 1) * inner : n * inner] = 0.0
     for i in range(n - 1, 0, -1):
-        d, here = decay[i - 1], i * inner
+        d, here = decay[i - 1], values[i * inner : (i + 1) * inner]
+        after = buffer[i * inner : (i + 1) * inner]
+        nearer = buffer[(i - 1) * inner : i * inner]
         for k in range(inner):
-            buffer[here - inner + k] = (buffer[here + k] + values[here + k]) * d
+            nearer[k] = (after[k] + here[k]) * d
     for i in range(n):
-        d, here = decay[min(i, n - 2)], i * inner
+        d, here = decay[min(i, n - 2)], values[i * inner : (i + 1) * inner]
+        after = buffer[i * inner : (i + 1) * inner]
         for k in range(inner):
-            x, before = values[here + k], buffer[size + k]
-            values[here + k] = x + before + buffer[here + k]
-            buffer[size + k] = (before + x) * d
-
-
-@jit_inline
-def smooth_categories(values, inner, weight, buffer):
-    """Add the sum of all other categories, times `weight`, to each category."""
-    for k in range(inner):
-        buffer[k] = 0.0
-    for i in range(0, values.shape[0], inner):
-        for k in range(inner):
-            buffer[k] += values[i + k]
-    for i in range(0, values.shape[0], inner):
-        for k in range(inner):
-            values[i + k] += weight * (buffer[k] - values[i + k])
+            x, sum_before = here[k], before[k]
+            here[k] = x + sum_before + after[k]
+            before[k] = (sum_before + x) * d
 
 
 @jit_inline
@@ -133,27 +136,26 @@ def without_one(n, mass, share):
 
 
 @jit_kernel
-def leave_one_out(work, errors):
-    """Return (index of the best share in SHARES, its mean squared leave-one-out error)."""
+def leave_one_out(work, visited, errors):
+    """Write MEAN of visited cells; return (index of the best share, its mean squared error)."""
     n_samples, n_shares = 0.0, SHARES.shape[0]
-    for i in range(n_shares):
-        errors[i] = 0.0
-    for c in range(work.shape[1]):
-        n = work[COUNT, c]
-        if n > 0:
-            mean = work[MEAN, c]
-            rest = work[TOTAL, c] - n * mean
-            square = max(0.0, work[SQUARE, c] - mean * (work[TOTAL, c] + rest))
-            a = 1.0 / (work[MASS, c] + PRIOR - 1.0)
-            slope = 1.0 - a * (n - 1.0)
-            squared = rest * rest
-            flat = (1.0 + a) * (1.0 + a) * square
-            linear = 2.0 * (1.0 + a) * (slope * square - squared)
-            quadratic = slope * slope * square + (n - 2.0 * slope) * squared
-            n_samples += n
-            for i in range(n_shares):
-                w = 1.0 / (n - 1.0 + SHARES[i])
-                errors[i] += max(0.0, flat + w * (linear + w * quadratic))
+    errors[:] = 0.0
+    for c in visited:
+        n, total = work[COUNT, c], work[TOTAL, c]
+        mean = work[SUM, c] / (work[MASS, c] + PRIOR)
+        work[MEAN, c] = mean
+        rest = total - n * mean
+        square = max(0.0, work[SQUARE, c] - mean * (total + rest))
+        a = 1.0 / (work[MASS, c] + PRIOR - 1.0)
+        slope = 1.0 - a * (n - 1.0)
+        squared = rest * rest
+        flat = (1.0 + a) * (1.0 + a) * square
+        linear = 2.0 * (1.0 + a) * (slope * square - squared)
+        quadratic = slope * slope * square + (n - 2.0 * slope) * squared
+        n_samples += n
+        for i in range(n_shares):
+            w = 1.0 / (n - 1.0 + SHARES[i])
+            errors[i] += max(0.0, flat + w * (linear + w * quadratic))
     best = 0
     for i in range(n_shares):
         best = i if errors[i] < errors[best] else best
@@ -161,20 +163,18 @@ def leave_one_out(work, errors):
 
 
 @jit_kernel
-def regress(work, grid, decay, has_mass, buffer, errors):
-    """Write SUM, MASS and MEAN of the residuals under the kernel; return `leave_one_out`."""
+def regress(work, visited, grid, decay, has_mass, buffer):
+    """Write SUM and MASS of the residuals under the kernel; return `leave_one_out`."""
     work[SUM] = work[TOTAL]
     smooth(work[SUM], grid, decay, buffer)
     if not has_mass:
         work[MASS] = work[COUNT]
         smooth(work[MASS], grid, decay, buffer)
-    for c in range(work.shape[1]):
-        work[MEAN, c] = work[SUM, c] / (work[MASS, c] + PRIOR)
-    return leave_one_out(work, errors)
+    return leave_one_out(work, visited, np.zeros(SHARES.shape[0]))
 
 
 @jit_kernel
-def tune(work, grid, widths, is_search, has_mass, decay, buffer, errors):
+def tune(work, visited, grid, widths, is_search, has_mass, decay, buffer):
     """Regress; if `is_search`, first tune the bandwidths by leave-one-out error.
 
     For each axis, try to double its bandwidth, to halve it, and to ignore the axis. Finally try to
@@ -196,7 +196,7 @@ def tune(work, grid, widths, is_search, has_mass, decay, buffer, errors):
         if 0 <= move < n_moves and not has_changed:
             continue
         set_decay(grid, widths, decay)
-        share, error = regress(work, grid, decay, has_mass and not is_search, buffer, errors)
+        share, error = regress(work, visited, grid, decay, has_mass and not is_search, buffer)
         if move == n_moves:
             return share, error
         if error < least:
@@ -222,13 +222,15 @@ def move_width(width, move, begins_anew, n_bins):
 @jit_kernel
 def predict_cells(work, share):
     """Write the prediction of every cell into the row MEAN."""
+    counts, totals, sums, masses = work[COUNT], work[TOTAL], work[SUM], work[MASS]
+    trends, predictions = work[TREND], work[MEAN]
     for c in range(work.shape[1]):
-        n, mean = work[COUNT, c], work[MEAN, c]
-        work[MEAN, c] = work[TREND, c] + mean + (work[TOTAL, c] - n * mean) / (n + share)
+        n, mean = counts[c], sums[c] / (masses[c] + PRIOR)
+        predictions[c] = trends[c] + mean + (totals[c] - n * mean) / (n + share)
 
 
 @jit_kernel
-def measure_gaps(work, grid, decay, has_near, noise, buffer):
+def measure_gaps(work, visited, grid, decay, has_near, noise, buffer):
     """Write NEAR, the kernel weight of visited cells; return the mean leave-one-cell-out error.
 
     Each visited cell is predicted from all others. Its squared error, minus the part that noise
@@ -237,22 +239,21 @@ def measure_gaps(work, grid, decay, has_near, noise, buffer):
     computed again if `has_near`.
     """
     if not has_near:
-        mark_visited(work, NEAR)
+        mark(work[NEAR], visited)
         smooth(work[NEAR], grid, decay, buffer)
-    total, n_visited = 0.0, 0
-    for c in range(work.shape[1]):
+    total = 0.0
+    for c in visited:
         n = work[COUNT, c]
-        if n > 0:
-            others = max(0.0, work[MASS, c] - n) + PRIOR
-            error = work[TOTAL, c] / n - (work[SUM, c] - work[TOTAL, c]) / others
-            excess = max(0.0, error * error - noise * (1.0 / n + 1.0 / (others + 1.0)))
-            total += excess * min(2.0, max(0.0, work[NEAR, c] - 1.0) + EMPTY)
-            n_visited += 1
-    return total / max(1, n_visited)
+        others = max(0.0, work[MASS, c] - n) + PRIOR
+        error = work[TOTAL, c] / n - (work[SUM, c] - work[TOTAL, c]) / others
+        excess = max(0.0, error * error - noise * (1.0 / n + 1.0 / (others + 1.0)))
+        total += excess * min(2.0, max(0.0, work[NEAR, c] - 1.0) + EMPTY)
+    return total / max(1, visited.shape[0])
 
 
 @jit_inline
-def mark_visited(work, row):
-    """Write 1 into a row of `work` where a cell has samples, else 0."""
-    for c in range(work.shape[1]):
-        work[row, c] = 1.0 if work[COUNT, c] > 0 else 0.0
+def mark(row, visited):
+    """Write 1 into a row where a cell has samples, else 0."""
+    row[:] = 0.0
+    for c in visited:
+        row[c] = 1.0

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zooming.kernels.loop.jit import jit_inline, jit_kernel
+from zooming.kernels.loop.jit import jit_inline, jit_inline_refcount, jit_kernel
 from zooming.kernels.plans.layout import (
     ALIKE,
     ALONE,
@@ -43,7 +43,7 @@ from zooming.kernels.plans.layout import (
     TRIAL,
 )
 from zooming.kernels.plans.smoothing import (
-    mark_visited,
+    mark,
     measure_gaps,
     predict_cells,
     set_decay,
@@ -123,10 +123,11 @@ def fit(models, kind, step, row, tunes):
         models.kernels[row] = np.nan
     sum_targets(models, kind, row, has_changed)
     center, factors = models.centers[kind], models.factors[row]
-    found[FACTOR] = remove_trend(work, models.features, factors, not has_changed, center)
+    visited = visited_by(models, row)
+    found[FACTOR] = remove_trend(work, visited, models.features, factors, not has_changed, center)
     has_mass = is_equal(widths, models.kernels[row])
     i, error = tune(
-        work, models.grid, widths, tunes, has_mass, models.decay, models.buffer, models.errors
+        work, visited, models.grid, widths, tunes, has_mass, models.decay, models.buffer
     )
     found[SHARE], found[NOISE] = SHARES[i], error * found[FACTOR]
 
@@ -161,8 +162,10 @@ def is_equal(widths, others):
 def finish(models, kind, row):
     """Write the predictions of a fit into MEAN, and GAP, EVIDENCE and AROUND for their variance."""
     work, found, widths = models.work[row], models.found[row], models.widths[kind, form_of(row)]
-    is_same = is_equal(widths, models.kernels[row])
-    found[GAP] = measure_gaps(work, models.grid, models.decay, is_same, found[NOISE], models.buffer)
+    is_same, visited = is_equal(widths, models.kernels[row]), visited_by(models, row)
+    found[GAP] = measure_gaps(
+        work, visited, models.grid, models.decay, is_same, found[NOISE], models.buffer
+    )
     predict_cells(work, found[SHARE])
     if not is_same:
         narrow(models, row, widths)
@@ -179,9 +182,25 @@ def narrow(models, row, widths):
     work, grid = models.work[row], models.grid
     set_decay(grid, np.minimum(widths, np.log2(models.radius)), models.decay)
     work[EVIDENCE] = work[COUNT]
-    mark_visited(work, AROUND)
+    mark(work[AROUND], visited_by(models, row))
     smooth(work[EVIDENCE], grid, models.decay, models.buffer)
     smooth(work[AROUND], grid, models.decay, models.buffer)
+
+
+@jit_inline_refcount
+def visited_by(models, row):
+    """Return the cells with samples in a fit, in increasing order."""
+    return models.visited[row, 1 : 1 + models.visited[row, 0]]
+
+
+@jit_kernel
+def list_visited(models, row):
+    """Write the number of cells with samples in a fit, and then these cells."""
+    counts, cells, n = models.work[row, COUNT], models.visited[row, 1:], 0
+    for c in range(counts.shape[0]):
+        cells[n] = c  # stays if the cell has samples
+        n += 1 if counts[c] > 0.0 else 0
+    models.visited[row, 0] = n
 
 
 @jit_kernel
@@ -206,6 +225,8 @@ def sum_targets(models, kind, row, counts_anew):
             work[COUNT, rows.cells[i]] += rows.weights[i]
         for i in range(start, end if kind == REWARDS else start):
             work[SQUARE, rows.cells[i]] += rows.spreads[i]
+    if counts_anew:
+        list_visited(models, row)
 
 
 @jit_kernel
@@ -223,9 +244,11 @@ def find_losses(models, kind, step, row):
         losses[i] = root * error
 
 
-@jit_inline
-def variance_at(work, cell, found):
-    """Return the squared standard error of a prediction."""
-    own = found[SHARE] / (work[COUNT, cell] + found[SHARE])
-    noise = found[NOISE] / (work[EVIDENCE, cell] + PRIOR)
-    return noise + found[GAP] * own * own / (work[AROUND, cell] + EMPTY)
+@jit_kernel
+def add_variance(work, found, sums):
+    """Add the squared standard error of the prediction of each cell."""
+    counts, evidence, around = work[COUNT], work[EVIDENCE], work[AROUND]
+    noise, gap, share = found[NOISE], found[GAP], found[SHARE]
+    for c in range(sums.shape[0]):
+        own = share / (counts[c] + share)
+        sums[c] += noise / (evidence[c] + PRIOR) + gap * own * own / (around[c] + EMPTY)

@@ -55,10 +55,10 @@ class Drifts(NamedTuple):
 
 
 class Features(NamedTuple):
-    """The features of every cell."""
+    """The features of every cell: first those of the quadratic, whose pairs are columns."""
 
-    columns: Any  # [n_cells, n_pairs] int64, increasing
-    entries: Any  # [n_cells, n_pairs]
+    entries: Any  # [n_pairs, n_cells]
+    columns: Any  # [n_pairs - n_quadratic, n_cells] int64: of the hats, increasing
     n_quadratic: Any  # int: columns of the quadratic
     n_columns: Any  # int: the same, and the hats of all drifts
 
@@ -190,11 +190,14 @@ def cell_centers(grid, n_cells):
     """Return the coordinates of each cell's center, scaled to [-1, 1]; 0 for a category."""
     n_axes = grid.bins.shape[0]
     centers = np.zeros((n_cells, n_axes))
-    for c in range(n_cells):
-        rest = c
-        for j in range(n_axes - 1, -1, -1):
-            centers[c, j] = coordinate(grid, j, grid.centers[j, rest % grid.bins[j]])
-            rest //= grid.bins[j]
+    inner = 1
+    for j in range(n_axes - 1, -1, -1):
+        size = inner * grid.bins[j]
+        for i in range(grid.bins[j]):
+            center = coordinate(grid, j, grid.centers[j, i])
+            for start in range(i * inner, n_cells, size):
+                centers[start : start + inner, j] = center
+        inner = size
     return centers
 
 
@@ -205,26 +208,25 @@ def make_features(grid, centers, counts, drifts, n_hats):
     n_quadratic, n_pairs = 1 + n_axes + n_axes * (n_axes + 1) // 2, 0
     for j in range(drifts.strengths.shape[0]):
         n_pairs += 2 if has_hats(grid, drifts, j) else 0
-    n_pairs += n_quadratic
-    columns, entries = np.zeros((n_cells, n_pairs), np.int64), np.ones((n_cells, n_pairs))
-    for c in range(n_cells):
-        k = 1 + n_axes
-        for i in range(n_axes):
-            entries[c, 1 + i] = centers[c, i]
-            for j in range(i, n_axes):
-                entries[c, k] = centers[c, i] * centers[c, j]
-                k += 1
-        for k in range(n_quadratic):
-            columns[c, k] = k
-    pair, column = n_quadratic, n_quadratic
+    columns = np.zeros((n_pairs, n_cells), np.int64)
+    entries = np.ones((n_quadratic + n_pairs, n_cells))
+    k = 1 + n_axes
+    for i in range(n_axes):
+        entries[1 + i] = centers[:, i]
+        for j in range(i, n_axes):
+            for c in range(n_cells):
+                entries[k, c] = centers[c, i] * centers[c, j]
+            k += 1
+    pair, column = 0, n_quadratic
     for j in range(drifts.strengths.shape[0]):
         if has_hats(grid, drifts, j):
             drift = np.zeros(n_cells)
             for c in range(n_cells):
                 drift[c] = drift_at(drifts.coefficients[j], centers[c])
-            write_hats(entries, columns, drift, counts, n_hats, pair, column)
+            hats = entries[n_quadratic + pair : n_quadratic + pair + 2]
+            write_hats(hats, columns[pair : pair + 2], drift, counts, n_hats, column)
             pair, column = pair + 2, column + n_hats
-    return Features(columns, entries, n_quadratic, column)
+    return Features(entries, columns, n_quadratic, column)
 
 
 @jit_kernel
@@ -234,8 +236,8 @@ def has_hats(grid, drifts, axis):
 
 
 @jit_kernel
-def write_hats(entries, columns, drift, counts, n_hats, pair, column):
-    """Write the hats of one drift into the pairs `pair` and `pair` + 1 of each cell."""
+def write_hats(entries, columns, drift, counts, n_hats, column):
+    """Write the hats of one drift, from `column` on, as two pairs of each cell."""
     shares = shares_below(drift, counts)
     low, high = np.inf, -np.inf
     for c in range(drift.shape[0]):
@@ -245,8 +247,8 @@ def write_hats(entries, columns, drift, counts, n_hats, pair, column):
         place = 0.5 * ((drift[c] - low) / max(1e-9, high - low) + shares[c]) * (n_hats - 1)
         place = min(n_hats - 1.0, max(0.0, place))
         knot = min(n_hats - 2, np.int64(place))
-        columns[c, pair], columns[c, pair + 1] = column + knot, column + knot + 1
-        entries[c, pair], entries[c, pair + 1] = 1.0 - (place - knot), place - knot
+        columns[0, c], columns[1, c] = column + knot, column + knot + 1
+        entries[0, c], entries[1, c] = 1.0 - (place - knot), place - knot
 
 
 @jit_kernel
@@ -278,7 +280,7 @@ def find_slopes(rows, targets, center, apart, features):
 
     It is 0 unless its F statistic exceeds STRONG.
     """
-    n_cells, horizon, p = features.columns.shape[0], apart.shape[0], features.n_quadratic
+    n_cells, horizon, p = features.entries.shape[1], apart.shape[0], features.n_quadratic
     slopes, sums, entries = np.zeros(n_cells), np.zeros((6, n_cells)), features.entries
     counts, times, squares, totals, products, errors = sums
     for h in range(horizon):
@@ -302,9 +304,9 @@ def find_slopes(rows, targets, center, apart, features):
             freedom += n - 1.0
             whole += errors[c]
             for i in range(p if n > 1.0 else 0):
-                right[i] += products[c] * entries[c, i]
+                right[i] += products[c] * entries[i, c]
                 for k in range(i + 1):
-                    matrix[i, k] += squares[c] * entries[c, i] * entries[c, k]
+                    matrix[i, k] += squares[c] * entries[i, c] * entries[k, c]
     if horizon < 3 or freedom < LEAST_FREEDOM or total <= ROUNDING * whole:
         return slopes
     for i in range(p):
@@ -319,7 +321,7 @@ def find_slopes(rows, targets, center, apart, features):
     low, high = np.inf, -np.inf
     for c in range(n_cells):
         for i in range(p):
-            slopes[c] += coefficients[i] * entries[c, i]
+            slopes[c] += coefficients[i] * entries[i, c]
         if squares[c] > 1e-9:
             low, high = min(low, slopes[c]), max(high, slopes[c])
     for c in range(n_cells):
@@ -328,7 +330,7 @@ def find_slopes(rows, targets, center, apart, features):
 
 
 @jit_kernel
-def remove_trend(work, features, factor, has_factor, center):
+def remove_trend(work, visited, features, factor, has_factor, center):
     """Fit the trend, write it into TREND, and subtract it from TOTAL and SQUARE.
 
     TOTAL and SQUARE are sums of targets minus `center`, to avoid rounding errors; TREND includes
@@ -337,14 +339,12 @@ def remove_trend(work, features, factor, has_factor, center):
     the number by which squared leave-one-out errors must be multiplied because the coefficients
     were fitted to the same samples.
     """
-    n_cells, n_pairs = features.columns.shape
-    n_samples, mean, low, high = 0.0, 0.0, np.inf, -np.inf
-    for c in range(n_cells):
+    n_pairs, n_samples, mean, low, high = features.entries.shape[0], 0.0, 0.0, np.inf, -np.inf
+    for c in visited:
         n = work[COUNT, c]
-        if n > 0:
-            n_samples += n
-            mean += work[TOTAL, c]
-            low, high = min(low, work[TOTAL, c] / n), max(high, work[TOTAL, c] / n)
+        n_samples += n
+        mean += work[TOTAL, c]
+        low, high = min(low, work[TOTAL, c] / n), max(high, work[TOTAL, c] / n)
     mean /= max(n_samples, 1e-9)
     center = center if n_samples > 0.0 else 0.0  # without samples, nothing is known
     p = features.n_columns
@@ -352,48 +352,71 @@ def remove_trend(work, features, factor, has_factor, center):
         p, n_pairs = features.n_quadratic, features.n_quadratic
     if n_samples < ENOUGH * p:
         p, n_pairs = 0, 0
-    coefficients = np.zeros(p)
+    trends = work[TREND]
+    trends[:] = mean
     if p > 0:
         if not has_factor:
-            factor_counts(work, features, factor)
-        fit_trend(work, features, factor[:p, :p], n_pairs, mean, coefficients)
-    for c in range(n_cells):
-        trend = mean
-        for i in range(n_pairs):
-            trend += coefficients[features.columns[c, i]] * features.entries[c, i]
-        trend = min(high, max(low, trend)) if p > 0 else trend
-        n = work[COUNT, c]
-        work[TREND, c] = center + trend
+            factor_counts(work, visited, features, factor)
+        coefficients = np.zeros(p)
+        fit_trend(work, visited, features, factor[:p, :p], n_pairs, mean, coefficients)
+        add_features(features, n_pairs, coefficients, trends)
+        for c in range(trends.shape[0]):
+            trends[c] = min(high, max(low, trends[c]))
+    for c in visited:
+        n, trend = work[COUNT, c], trends[c]
         work[SQUARE, c] += trend * (n * trend - 2.0 * work[TOTAL, c])
         work[TOTAL, c] -= n * trend
+    trends += center
     left = max(n_samples - max(1, p), 0.5 * n_samples)
     return (n_samples / left) ** 2 if n_samples > 0.0 else 1.0
 
 
 @jit_kernel
-def factor_counts(work, features, factor):
+def factor_counts(work, visited, features, factor):
     """Write the Cholesky factor of the normal equations of the ridge regression."""
-    columns, entries = features.columns, features.entries
+    n_pairs, n_quadratic = features.entries.shape[0], features.n_quadratic
+    entries, columns = np.zeros(n_pairs), np.arange(n_pairs)
     factor[:] = 0.0
     for i in range(features.n_columns):
         factor[i, i] = RIDGE
-    for c in range(columns.shape[0]):
-        n = work[COUNT, c]
-        if n > 0:
-            for i in range(columns.shape[1]):
-                weighted, row = n * entries[c, i], columns[c, i]
-                for k in range(i + 1):
-                    factor[row, columns[c, k]] += weighted * entries[c, k]
+    for c in visited:
+        for i in range(n_pairs):
+            entries[i] = features.entries[i, c]
+        for i in range(n_quadratic, n_pairs):
+            columns[i] = features.columns[i - n_quadratic, c]
+        for i in range(n_pairs):
+            weighted, row = work[COUNT, c] * entries[i], factor[columns[i]]
+            for k in range(min(i + 1, n_quadratic)):
+                row[k] += weighted * entries[k]
+            for k in range(n_quadratic, i + 1):
+                row[columns[k]] += weighted * entries[k]
     decompose(factor)
 
 
 @jit_kernel
-def fit_trend(work, features, factor, n_pairs, mean, coefficients):
+def fit_trend(work, visited, features, factor, n_pairs, mean, coefficients):
     """Write the coefficients of the trend, fitted to targets minus their mean."""
-    for c in range(features.columns.shape[0]):
-        n = work[COUNT, c]
-        if n > 0:
-            rest = work[TOTAL, c] - n * mean
-            for i in range(n_pairs):
-                coefficients[features.columns[c, i]] += rest * features.entries[c, i]
+    entries, n_quadratic = features.entries, features.n_quadratic
+    for c in visited:
+        rest = work[TOTAL, c] - work[COUNT, c] * mean
+        for i in range(n_quadratic):
+            coefficients[i] += rest * entries[i, c]
+        for i in range(n_quadratic, n_pairs):
+            coefficients[features.columns[i - n_quadratic, c]] += rest * entries[i, c]
     solve(factor, coefficients)
+
+
+@jit_kernel
+def add_features(features, n_pairs, coefficients, sums):
+    """Add the first `n_pairs` features of every cell, times their coefficients."""
+    n_quadratic = features.n_quadratic
+    for i in range(n_pairs):
+        entries = features.entries[i]
+        if i < n_quadratic:
+            coefficient = coefficients[i]
+            for c in range(sums.shape[0]):
+                sums[c] += coefficient * entries[c]
+        else:
+            columns = features.columns[i - n_quadratic]
+            for c in range(sums.shape[0]):
+                sums[c] += coefficients[columns[c]] * entries[c]
