@@ -572,7 +572,7 @@ class QLearner(Agent):
 
 
 def completed(core: NDArray[Any], fresh: NDArray[Any]) -> NDArray[Any]:
-    """Return a stored core with the field that it lacks if it is of an older file."""
+    """Add `mean_reward` to the core of an older file, which lacks it. Return others unchanged."""
     if set(fresh.dtype.names or ()) - set(core.dtype.names or ()) != {"mean_reward"}:
         return core
     found = fresh.copy()
