@@ -477,6 +477,12 @@ def test_a_rule_that_plays_states_needs_equal_spaces(kind):
     (lambda env: zooming.MetricQ(env, zooming.metrics.LInf(), lasy=1),
      "MetricQ has no option 'lasy'; did you mean 'lazy'"),
     (lambda env: zooming.Median(env, quantile=3), "Median has no option 'quantile'"),
+    (lambda env: zooming.evaluate(zooming.Median(env), env, episode=3),
+     "evaluate has no option 'episode'; did you mean 'episodes'?"),
+    (lambda env: zooming.load("oil.zoom", envv=env), "load has no option 'envv'; did you mean"),
+    (lambda env: zooming.load(), "missing 1 required positional argument: 'path': call load(path"),
+    (lambda env: zooming.Records([1.0], lawe="step"), "Records has no option 'lawe'; did you"),
+    (lambda env: zooming.Median(env).export("a.py", nam="a"), "export_policy has no option 'nam'"),
 ])  # fmt: skip
 def test_a_misspelled_option_is_named_with_the_nearest_one(make, message):
     with pytest.raises(zooming.ConfigurationError, match=re.escape(message)):
@@ -503,6 +509,49 @@ def test_an_agent_of_ones_own_may_keep_options_to_itself_and_has_its_misspelled_
     message = "Mine has no option 'sed'; did you mean 'seed'"
     with pytest.raises(zooming.ConfigurationError, match=message):
         Mine(env, mine=3, sed=1)
+
+
+@pytest.mark.parametrize("name", zooming.__all__)
+def test_every_public_function_names_an_option_that_it_does_not_know(name):
+    function = getattr(zooming, name)
+    if inspect.ismodule(function):
+        return
+    with pytest.raises(zooming.ConfigurationError, match=r"has no option 'wrong_option'|: call "):
+        function(wrong_option=1)
+
+
+@pytest.mark.parametrize("checkpoints", ["12", 12, [2.5], [None]])
+def test_checkpoints_are_a_list_of_episodes(checkpoints):
+    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    with pytest.raises(zooming.ConfigurationError, match="give numbers of episodes from 1 to 20"):
+        agent.learn(20, checkpoints=checkpoints)
+
+
+class Shrinking(gym.Env):
+    """Has three actions, and two from its third episode on."""
+
+    observation_space, n_episodes = gym.spaces.Box(0.0, 1.0), 0
+
+    def __init__(self):
+        self.action_space = gym.spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.n_episodes += 1
+        self.action_space = gym.spaces.Discrete(3 if self.n_episodes < 3 else 2)
+        return [0.5], {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        return [0.5], 0.5, False, False, {}
+
+
+@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.Auto, zooming.Random])
+def test_an_action_space_that_changes_is_refused_and_the_fix_is_named(kind):
+    agent = kind(Shrinking(), horizon=2, seed=0)
+    with pytest.raises(zooming.ConfigurationError, match=r"Discrete\(2\) now; .*action_mask"):
+        agent.learn(10)
+    assert agent.n_episodes == 2
 
 
 # --- what float() cannot take ----------------------------------------------------------------

@@ -34,7 +34,7 @@ from zooming.export.write import export_policy
 from zooming.spaces.flatten import CATEGORICAL
 from zooming.spaces.masks import has_mask, split_info
 from zooming.spaces.names import printable_names
-from zooming.validation import Floats, Ints, check_int, count_noun
+from zooming.validation import Floats, Ints, check_int, count_noun, known_options
 
 DEFAULT_RULES = 8
 EPISODES = 500  # of a measurement
@@ -43,6 +43,7 @@ MOST_LISTED = 6  # categories of a rule; more are shortened
 MOST_ROWS = 60  # of a table in a notebook
 
 
+@known_options
 def explain(
     agent: Any,
     step: int | None = None,

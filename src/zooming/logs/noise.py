@@ -12,11 +12,12 @@ from zooming.envs.records import Records
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.logs.learn import BAD, RowChecks
 from zooming.logs.reading import Columns, Rows, Source, check_separator, find_column, open_columns
-from zooming.validation import Ints, check_choice, count_noun, short_repr
+from zooming.validation import Ints, check_choice, count_noun, known_options, short_repr
 
 MOST_CELLS = 100_000_000  # of the array [n_episodes, n_steps, n_columns]
 
 
+@known_options
 def read_records(
     source: Any,
     noise: str | Sequence[str] | None,

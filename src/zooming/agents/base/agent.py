@@ -36,7 +36,7 @@ from zooming.validation import Floats, Ints, as_float, check_int, known_options,
 
 # Methods that read what was learned. They wait while another thread changes it.
 READING = ("predict", "value", "q_value", "visits", "partition", "status")
-STEP_FIRST = ("act", "value", "q_value", "visits", "partition")
+STEP_FIRST = ("act", "update", "value", "q_value", "visits", "partition")
 UNDOUBTED = 20  # episodes before which nothing is doubted
 MOST_OTHERS = 64  # open episodes that an action may depend on
 ENOUGH_STARTS = 20  # equal starts in a row after which no other start is expected
@@ -631,8 +631,8 @@ class Agent(ABC):
         """Whether the rule of a warm start is still in use."""
         return self.guide is not None and bool(self.guide.is_open)
 
-    @known_options
     @reading
+    @known_options
     def predict(
         self,
         observation: Any,

@@ -26,7 +26,7 @@ from zooming.agents.files.env import (
 from zooming.agents.files.options import check_accepted
 from zooming.agents.warm_start import Guide
 from zooming.errors import CheckpointError, ConfigurationError
-from zooming.validation import check_int, count_own_frames, short_repr
+from zooming.validation import check_int, count_own_frames, known_options, short_repr
 from zooming.version import __version__
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def to_bytes(agent: Agent) -> bytes:
     return files.pack_container(header, arrays)
 
 
+@known_options
 def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
     """Load an agent from a file, to use it or to continue learning.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import operator
 import sys
 import threading
 import time
@@ -159,10 +160,13 @@ class Pauses:
 
 
 def _check_stops(checkpoints: Iterable[int], episodes: int) -> list[int]:
-    stops = sorted({int(k) for k in checkpoints})
+    try:
+        stops = sorted({operator.index(k) for k in checkpoints})
+    except TypeError:
+        stops = [0]  # not a list of whole numbers
     if stops and not (stops[0] >= 1 and stops[-1] <= episodes):
         raise ConfigurationError(
-            f"checkpoints={short_repr(stops)}: give numbers of episodes from 1 to {episodes}"
+            f"checkpoints={short_repr(checkpoints)}: give numbers of episodes from 1 to {episodes}"
         )
     return stops
 
@@ -342,6 +346,7 @@ class _Python:
         for episode in range(int(log.done[0]), end):
             observation, info = reset(env, _env_seed(agent) if agent.run.env_rng is None else None)
             agent.run.env_rng = inner.np_random
+            agent.problem.check_action_space(env)
             first, total = observation, 0.0
             if episode == 0 and info and has_mask(info):
                 _check_takes_info(agent)

@@ -18,11 +18,12 @@ from zooming.analysis.audit.boxes import audit_boxes
 from zooming.analysis.audit.report import Audit, Law
 from zooming.analysis.optimal import Optimal
 from zooming.errors import ConfigurationError
-from zooming.validation import check_int
+from zooming.validation import check_int, known_options
 
 __all__ = ["Audit", "Law", "audit"]
 
 
+@known_options
 def audit(
     agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000, seed: int = 0
 ) -> Audit:

@@ -16,7 +16,7 @@ from zooming.lab.study.configuration import Chunk, Configuration
 from zooming.lab.study.problems import AgentChoice, Problem, agent_named, resolve_problem
 from zooming.lab.study.store import CHUNKS, Optima, Store, StoredOptimum
 from zooming.plots.curves import Runs
-from zooming.validation import count_noun, import_frames
+from zooming.validation import count_noun, import_frames, known_options
 
 FEW_SEEDS = 5
 
@@ -104,6 +104,7 @@ class Study:
     [('oil-laplace-1', 'adaptive-q'), ('oil-laplace-1', 'net-q')]
     """
 
+    @known_options
     def __init__(
         self,
         problems: Sequence[str | Problem],
@@ -324,6 +325,7 @@ def summarize(store: Store, optima: Optima) -> list[Row]:
     return rows
 
 
+@known_options
 def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs]:
     """Read the runs of every agent on one problem of a finished study.
 
