@@ -218,8 +218,9 @@ class PolicyRule:
         The agent's estimate of the return from here on, the mean over the box. The estimates of
         AdaptiveQ and NetQ are optimistic.
     visits : int or None
-        About how often the action was played in the box. A visit is spread evenly over its ball,
-        so the visits of a step sum to at most the number of episodes. If all steps share one
+        About how often the action was played in the box. A visit is spread evenly over its ball:
+        the visits of a step sum to at most the number of episodes, and states of the ball that
+        never occurred have their share. If all steps share one
         partition (`TreeQ`), those of all steps count.
     share : float or None
         These visits as a share of all visits of the box.
