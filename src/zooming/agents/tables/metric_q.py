@@ -52,7 +52,7 @@ class MetricQ(QLearner):
     max_balls : int, optional
         Largest number of active balls. At that number no ball is added.
     bonus, cap, ties, action, horizon, reward_range, rewards, bounds, squash, seed
-        As for `AdaptiveQ`.
+        As for `AdaptiveQ` and `Agent`.
 
     Examples
     --------

@@ -47,7 +47,7 @@ class TreeQ(QLearner):
     slope : float, default 0.6
         Bonus of a ball without noise, divided by its side, in units of the span of `reward_range`.
     split, max_balls, max_bytes, ties, horizon, reward_range, rewards, bounds, ordered, squash
-        As for `AdaptiveQ`, and so are `weights`, `names` and `seed`.
+        As for `AdaptiveQ` and `Agent`, and so are `weights`, `names` and `seed`.
 
     Examples
     --------
