@@ -235,10 +235,7 @@ def draw_legend(ax: Any, n_seeds: list[int], where: str) -> None:
 
 
 def learning_curves(
-    groups: Mapping[str, Group] | Group,
-    ax: Any = None,
-    *,
-    optimum: float | Optimal | None = None,
+    groups: Mapping[str, Group] | Group, ax: Any = None, *, optimum: float | Optimal | None = None
 ) -> Any:
     """Draw the mean return of each agent over the episodes, with a 95 % band over its seeds.
 

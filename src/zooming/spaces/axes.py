@@ -20,14 +20,7 @@ import numpy as np
 
 from zooming.errors import SpaceError
 from zooming.kernels import ATOMS, bend, unbend
-from zooming.spaces.flatten import (
-    CATEGORICAL,
-    INTERVAL,
-    LARGEST_WHOLE,
-    ORDERED,
-    Node,
-    build_tree,
-)
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL, LARGEST_WHOLE, ORDERED, Node, build_tree
 from zooming.validation import Floats, as_float, check_float, short_repr
 
 MAX_AXES = 48  # a split has a bit mask of axes

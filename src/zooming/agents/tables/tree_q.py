@@ -10,12 +10,7 @@ from numpy.typing import NDArray
 
 from zooming.agents.base.status import clipping_text
 from zooming.agents.files.options import build_agent
-from zooming.agents.tables.adaptive_q import (
-    first_boxes,
-    set_budget,
-    split_core,
-    take_split_options,
-)
+from zooming.agents.tables.adaptive_q import first_boxes, set_budget, split_core, take_split_options
 from zooming.agents.tables.q_learner import QLearner, check_n_rows
 from zooming.errors import ConfigurationError
 from zooming.kernels.boxes.layout import INDEX

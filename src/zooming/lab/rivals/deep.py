@@ -108,12 +108,7 @@ class DeepAgent(Rival):
     (20, 20)
     """
 
-    def __init__(
-        self,
-        env: Any,
-        settings: Mapping[str, Any] | None = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, env: Any, settings: Mapping[str, Any] | None = None, **options: Any) -> None:
         super().__init__(env, **options)
         self.settings = dict(settings or {})
         learner = import_library("stable_baselines3").PPO

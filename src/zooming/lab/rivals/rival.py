@@ -16,10 +16,7 @@ from zooming.spaces.masks import Allowed
 from zooming.validation import Floats, Ints
 
 # Name of the package that is installed, and the extra of zooming that brings it.
-_PACKAGES = {
-    "cmaes": ("cmaes", "rivals"),
-    "stable_baselines3": ("stable-baselines3", "sb3"),
-}
+_PACKAGES = {"cmaes": ("cmaes", "rivals"), "stable_baselines3": ("stable-baselines3", "sb3")}
 
 
 def import_library(module: str) -> Any:
