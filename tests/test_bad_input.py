@@ -511,6 +511,40 @@ def test_an_agent_of_ones_own_may_keep_options_to_itself_and_has_its_misspelled_
         Mine(env, mine=3, sed=1)
 
 
+def episode_of(agent, **given):
+    episode = agent.begin()
+    episode.act([0.5])
+    episode.update(0.5, [0.5], **given)
+
+
+WRONG_TYPES = [
+    (lambda agent: agent.save(None), "None is not a path; give the name of a file"),
+    (lambda agent: agent.export(7), "7 is not a path"),
+    (lambda agent: agent.show([]), r"\[\] is not a path"),
+    (lambda agent: zooming.load(b"oil.zoom"), "b'oil.zoom' is not a path"),
+    (lambda agent: agent.act(0, [0.5], info=7), "info is 7; give the dict that came with the"),
+    (lambda agent: episode_of(agent, next_info=b"x"), "info is b'x'; give the dict"),
+    (lambda agent: episode_of(agent, step=[]), r"step=\[\]: only steps 0 wait"),
+    (lambda agent: agent.export("oil.h", number=[]), r"number=\[\]: choose one of 'double'"),
+    (lambda agent: agent.learn(2, driver=["fused"]), r"driver=\['fused'\]: choose one of"),
+    (lambda agent: zooming.evaluate(agent, seed=-1), "seed=-1: give a whole number"),
+    (lambda agent: zooming.audit(agent, seed=0.5), "seed=0.5: give a whole number"),
+    (lambda agent: zooming.Records([1.0], names=5), "names=5: give a list of names"),
+    (lambda agent: zooming.Records(object()), "row 0 is <object.*, which is not a number"),
+    (lambda agent: zooming.Records.read({"a": [1.0]}, noise=5), "noise=5: give a list of names"),
+    (lambda agent: zooming.Records.read({"a": [1.0]}, "a", context=5), "context=5: give a list"),
+    (lambda agent: zooming.Study(None, ["random"], 5, 1), "problems=None: give a list of names"),
+    (lambda agent: zooming.Study(["oil-laplace-1"], 5, 5, 1), "agents=5: give a list of names"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*has not learned from any episode")
+@pytest.mark.parametrize(("call", "message"), WRONG_TYPES, ids=[text for _, text in WRONG_TYPES])
+def test_an_argument_of_another_type_is_told_what_to_give(call, message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
+        call(zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0))
+
+
 @pytest.mark.parametrize("name", zooming.__all__)
 def test_every_public_function_names_an_option_that_it_does_not_know(name):
     function = getattr(zooming, name)

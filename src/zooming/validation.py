@@ -10,7 +10,7 @@ import math
 import numbers
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -231,11 +231,28 @@ def check_float(value: Any, what: str, low: float, high: float) -> float:
     return number
 
 
+def check_list(given: Any, what: str) -> list[Any]:
+    """Return the entries of a list. A single text counts as a list of one."""
+    if isinstance(given, str):
+        return [given]
+    if isinstance(given, (bytes, Mapping)) or not isinstance(given, Iterable):
+        raise ConfigurationError(f"{what}={short_repr(given)}: give a list of names")
+    return list(given)
+
+
+def as_path(path: Any) -> Path:
+    """Return a Path. Raise ConfigurationError for what is none."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ConfigurationError(f"{short_repr(path)} is not a path; give the name of a file")
+    return Path(path)
+
+
 def check_choice(name: str, given: str, allowed: Iterable[str]) -> str:
     """Return `given`. Raise ConfigurationError if it is not one of the allowed choices."""
     choices = tuple(allowed)
-    if given not in choices:
-        raise ConfigurationError(f"{name}={given!r}: choose one of {', '.join(map(repr, choices))}")
+    if not isinstance(given, str) or given not in choices:
+        chosen = ", ".join(map(repr, choices))
+        raise ConfigurationError(f"{name}={short_repr(given)}: choose one of {chosen}")
     return given
 
 

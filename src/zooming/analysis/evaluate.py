@@ -211,6 +211,7 @@ def evaluate(
     agent, env = as_policy(agent, env, horizon)
     if not exact:
         check_int(episodes, "episodes", 2)
+        check_int(seed, "seed", 0, None)
         returns = _play(agent, env, episodes, seed)
         if not np.isfinite(returns).all():
             raise TransitionError(

@@ -41,6 +41,7 @@ from zooming.validation import (
     as_floats,
     check_choice,
     check_int,
+    check_list,
     count_noun,
     known_options,
     short_repr,
@@ -620,7 +621,7 @@ def _first_text(values: Any) -> str:
         cells = np.asarray(values, dtype=object)
     except ValueError:
         return "the rows have different lengths"
-    for place, value in np.ndenumerate(cells):
+    for place, value in np.ndenumerate(np.atleast_1d(cells)):
         try:
             float(value)
         except (TypeError, ValueError):
@@ -635,7 +636,7 @@ def _first_text(values: Any) -> str:
 def _as_names(names: Any, n: int) -> tuple[str, ...]:
     if names is None:
         return ("noise",) if n == 1 else tuple(f"noise[{k}]" for k in range(n))
-    found = (names,) if isinstance(names, str) else tuple(map(str, names))
+    found = tuple(map(str, check_list(names, "names")))
     if len(found) != n:
         raise ConfigurationError(
             f"names={short_repr(names)}: give one name for each of the {n} columns of noise"

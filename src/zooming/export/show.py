@@ -33,7 +33,7 @@ from zooming.export.writers.json_document import json_content
 from zooming.spaces.flatten import INTERVAL
 from zooming.spaces.masks import has_mask
 from zooming.spaces.names import printable, printable_names
-from zooming.validation import Floats, check_int, known_options
+from zooming.validation import Floats, as_path, check_int, known_options
 
 FEW_VALUES = 12  # of an action axis: the page draws all of them, played or not
 LONGEST_TITLE = 400  # characters
@@ -74,7 +74,7 @@ def show(agent: Any, path: str | os.PathLike[str] = "policy.html", *, episodes: 
     ...     agent.show(f"{folder}/oil.html").name
     'oil.html'
     """
-    path = Path(path)
+    path = as_path(path)
     if path.suffix not in (".html", ".htm"):
         raise ConfigurationError(f"{path}: give the page a name that ends in .html")
     check_int(episodes, "episodes", 0, 1000)

@@ -20,7 +20,7 @@ from zooming.export.writers.code import c_header, python_module
 from zooming.export.writers.json_document import json_document
 from zooming.export.writers.sql import sql_query
 from zooming.partitions.cells import CellTable
-from zooming.validation import known_options
+from zooming.validation import as_path, known_options
 
 # Ending of the file: the function that writes a form, given the options of `export_policy`.
 WRITERS: dict[str, Callable[[PolicyForm, dict[str, Any]], str]] = {
@@ -101,7 +101,7 @@ def export_policy(
     >>> policy["act"](0, [0.5]) == tuple(agent.predict([0.5])[0])
     True
     """
-    path = Path(path)
+    path = as_path(path)
     if path.suffix not in WRITERS:
         raise ConfigurationError(
             f"{path}: no format has the ending {path.suffix!r}; choose one of {', '.join(WRITERS)}"

@@ -230,8 +230,6 @@ def draw_legend(ax: Any, n_seeds: list[int], where: str) -> None:
     title = f"mean and 95 % band, {seeds} seeds" if max(n_seeds) > 1 else None
     legend = ax.legend(loc=where, title=title, alignment="left")
     legend.get_title().set_color(GRAY)
-    for text in legend.get_texts():
-        text.set_parse_math(False)  # a name with two dollar signs is no formula
 
 
 def learning_curves(

@@ -43,7 +43,7 @@ from zooming.methods import UpperMethod
 from zooming.progress import progress
 from zooming.spaces.flatten import build_tree
 from zooming.spaces.masks import has_mask, split_info
-from zooming.validation import check_int, short_repr, takes_arguments
+from zooming.validation import check_choice, check_int, short_repr, takes_arguments
 
 
 def can_step_on(agent: Agent) -> bool:
@@ -219,8 +219,7 @@ def learn(
     callback: Callback | Iterable[Callback] | None,
 ) -> History:
     """Play episodes and return their history. A callback may end the run early."""
-    if driver not in DRIVERS:
-        raise ConfigurationError(f"driver={driver!r}: choose one of {DRIVERS}")
+    check_choice("driver", driver, DRIVERS)
     episodes = check_int(episodes, "episodes", 0)
     if env is not None:
         if driver == "fused":

@@ -76,7 +76,7 @@ def audit(
             f"the optimum is for {optimal.horizon} steps, the agent plays {agent.horizon}: solve "
             "its environment"
         )
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(check_int(seed, "seed", 0, None))
     if isinstance(agent, MetricQ):
         return audit_balls(agent, optimal, n_points, generator)
     return audit_boxes(agent, optimal, n_points, generator)

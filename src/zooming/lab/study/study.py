@@ -16,7 +16,7 @@ from zooming.lab.study.configuration import Chunk, Configuration
 from zooming.lab.study.problems import AgentChoice, Problem, agent_named, resolve_problem
 from zooming.lab.study.store import CHUNKS, Optima, Store, StoredOptimum
 from zooming.plots.curves import Runs
-from zooming.validation import count_noun, import_frames, known_options
+from zooming.validation import check_list, count_noun, import_frames, known_options
 
 FEW_SEEDS = 5
 
@@ -118,8 +118,11 @@ class Study:
         value_episodes: int = 0,
     ) -> None:
         self.configuration = Configuration(
-            tuple(resolve_problem(problem) for problem in problems),
-            tuple(a if isinstance(a, AgentChoice) else agent_named(a) for a in agents),
+            tuple(resolve_problem(problem) for problem in check_list(problems, "problems")),
+            tuple(
+                a if isinstance(a, AgentChoice) else agent_named(a)
+                for a in check_list(agents, "agents")
+            ),
             episodes,
             seeds,
             entropy,
