@@ -154,18 +154,19 @@ class QLearner(Agent):
     # --- learning ---------------------------------------------------------------------------------
 
     def act(
-        self, step: int, observation: Any = None, *, info: Mapping[str, Any] | None = None
+        self, step: Any = None, observation: Any = None, *, info: Mapping[str, Any] | None = None
     ) -> Any:
         with self.run.lock:
             return self._act(step, observation, info, False)
 
+    # Arguments that are missing are refused as None: a wrapper would cost 0.1 us a call.
     def update(
         self,
-        step: int,
-        observation: Any,
-        action: Any,
-        reward: float,
-        next_observation: Any,
+        step: Any = None,
+        observation: Any = None,
+        action: Any = None,
+        reward: Any = None,
+        next_observation: Any = None,
         terminated: bool = False,
         *,
         next_info: Mapping[str, Any] | None = None,
