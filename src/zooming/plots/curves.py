@@ -334,8 +334,7 @@ def regret(
                 ax.set_ylim(0, None if math.isfinite(least) else 1)
             ax.yaxis.set_major_formatter("{x:,.0f}")
             set_integer_ticks(ax.xaxis)
-        where = "lower right" if ax.get_yscale() == "log" else "upper left"  # beside growing lines
-        draw_legend(ax, [len(regrets) for regrets in named.values()], where)
+        draw_legend(ax, [len(regrets) for regrets in named.values()], "best")
     return ax
 
 

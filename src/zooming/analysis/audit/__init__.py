@@ -60,13 +60,12 @@ def audit(
     True
     """
     if not isinstance(agent, QLearner) or not agent.has_lemmas:
-        why = "has a rule of its own"
+        why = "splits or learns by a rule of its own"
         if not isinstance(agent, QLearner):
-            n_balls = getattr(agent, "n_balls", 0)
-            why = f"counts the {agent.counted} in n_balls" if n_balls else "keeps no balls"
+            why = "keeps no balls of the paper's algorithm"
         raise ConfigurationError(
-            f"{type(agent).__name__} {why}, to which no lemma of the paper applies; AdaptiveQ, "
-            "NetQ and MetricQ can be audited"
+            f"{type(agent).__name__} {why}, so no lemma applies to it; AdaptiveQ, NetQ and MetricQ "
+            "can be audited"
         )
     check_int(n_points, "n_points", 1)
     if optimal is not None and not isinstance(optimal, Optimal):
