@@ -390,7 +390,7 @@ def test_regret_is_the_mean_over_the_seeds_on_both_scales():
     assert linear.get_ylabel() == "realized regret R(K)"
     for arguments, message in (
         ({"groups": {"none": []}}, "same number of episodes"),
-        ({"groups": regrets, "scale": "odd"}, "log, linear"),
+        ({"groups": regrets, "scale": "odd"}, "'log', 'linear'"),
     ):
         with pytest.raises(zooming.ConfigurationError, match=message):
             plots.regret(**arguments)

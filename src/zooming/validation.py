@@ -231,6 +231,13 @@ def check_float(value: Any, what: str, low: float, high: float) -> float:
     return number
 
 
+def check_flag(value: Any, what: str) -> bool:
+    """Return a bool. Raise ConfigurationError for anything else."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ConfigurationError(f"{what}={short_repr(value)}: give True or False")
+    return bool(value)
+
+
 def check_list(given: Any, what: str) -> list[Any]:
     """Return the entries of a list. A single text counts as a list of one."""
     if isinstance(given, str):

@@ -22,7 +22,7 @@ from zooming.analysis.regret import (
 )
 from zooming.errors import ConfigurationError
 from zooming.plots.style import BAND, GRAY, drawing, line, set_integer_ticks
-from zooming.validation import Floats, Ints
+from zooming.validation import Floats, Ints, check_choice
 
 N_BINS = 40  # of episodes, over which returns are averaged
 SCALES = ("log", "linear")
@@ -310,8 +310,7 @@ def regret(
     >>> ax.lines[0].get_ydata().tolist(), ax.get_legend_handles_labels()[1]
     ([2.0, 3.0, 3.5], ['A'])
     """
-    if scale not in SCALES:
-        raise ConfigurationError(f"scale={scale!r}: choose one of {', '.join(SCALES)}")
+    check_choice("scale", scale, SCALES)
     named = {label: _regrets(group) for label, group in label_groups(groups, Regret).items()}
     with drawing(ax) as ax:
         least, lowest, last = math.inf, 0.0, 1

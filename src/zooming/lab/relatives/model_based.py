@@ -23,7 +23,7 @@ from zooming.partitions.faults import levels
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL
 from zooming.spaces.masks import has_mask
-from zooming.validation import Ints, check_choice, check_float
+from zooming.validation import Ints, check_choice, check_flag, check_float
 
 Floats = NDArray[np.float64]
 _STORED = ("plan", "model", "counts", "values")
@@ -284,9 +284,7 @@ class ModelLearner(QLearner):
 
     def __init__(self, env: Any, *, planning: str, monotone: bool, **options: Any) -> None:
         self.planning = check_choice("planning", planning, PLANNING)
-        if not isinstance(monotone, bool):
-            raise ConfigurationError(f"monotone={monotone!r}: give True or False")
-        self.monotone = monotone
+        self.monotone = check_flag(monotone, "monotone")
         super().__init__(env, **options)  # last: `NetQ` makes its table there
 
     def make_core(self, *arguments: Any, **options: Any) -> Any:

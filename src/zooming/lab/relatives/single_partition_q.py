@@ -22,7 +22,7 @@ from zooming.partitions.boxes import BoxTable, allocate
 from zooming.partitions.faults import fault
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import has_mask
-from zooming.validation import Floats, check_float, check_int
+from zooming.validation import Floats, check_flag, check_float, check_int
 
 _COUNTS = (
     "turn",
@@ -225,9 +225,7 @@ class SinglePartitionQ(QLearner):
         self.growth = check_float(growth, "growth", 1.0, 1e6)
         self.damping = check_float(damping, "damping", 0.0, 1.0)
         self.patience = check_int(patience, "patience", 1)
-        if not isinstance(published, bool):
-            raise ConfigurationError(f"published={published!r}: give True or False")
-        self.published = published
+        self.published = check_flag(published, "published")
         core = split_core(self)
         core["learning"] = kernels.PUBLISHED_SEARCH if published else kernels.SEARCH
         if core["bonus_rule"][0] != kernels.SCALED or isinstance(self.bonus, Doubling):

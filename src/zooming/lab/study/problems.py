@@ -106,7 +106,8 @@ class Problem:
 
         Call it only for problems that a user named, never for those of a stored study.
         """
-        for module in modules.module_names([self.env_id]):
+        module, _ = modules.split_id(self.env_id)
+        if module is not None:
             modules.import_named(module)
 
     def optimal(self, optimum: str = "fine") -> Optimal | None:
