@@ -152,18 +152,12 @@ def tune(
         Name of the numeric option. A setting of it in `agents` is ignored.
     values
         Values to try; by default the paper's.
-    episodes
-        Number of episodes of every run.
     seeds
         Number of seeds to tune on.
     evaluation_seeds
         Number of fresh seeds to evaluate the best value on.
-    entropy
-        The seeds of all runs are derived from this number.
-    workers
-        Number of parallel workers; by default all cores.
-    progress_bar
-        Whether to show a progress bar.
+    episodes, entropy, workers, progress_bar
+        As for `Study` and `Study.run`.
 
     Returns
     -------

@@ -335,8 +335,7 @@ class NetMB(ModelLearner, NetQ):
         Forbid that Q and V rise, as in UCBVI. With a bonus that is too small for a proof,
         `monotone` would keep an estimate that is too low.
     **options
-        Options of `NetQ`: spacing, episodes, bonus, points, cap, action, ties, horizon,
-        reward_range, rewards, bounds, ordered, squash, weights, names, seed.
+        Options of `NetQ` and `Agent`.
 
     Examples
     --------
@@ -394,8 +393,8 @@ class AdaptiveMB(ModelLearner):
     max_balls : int, optional
         Largest number of active balls. A ball is split only while its children fit in.
     **options
-        Options of `AdaptiveQ`: bonus (c / sqrt(n), not Exact or Bernstein), cap, ties, action,
-        horizon, reward_range, rewards, bounds, ordered, squash, weights, names, seed.
+        bonus (c / sqrt(n), not Exact or Bernstein), cap, ties, action: as for `AdaptiveQ`. Options
+        of `Agent`.
 
     Examples
     --------

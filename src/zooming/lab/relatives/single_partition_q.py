@@ -25,15 +25,8 @@ from zooming.spaces.masks import has_mask
 from zooming.validation import Floats, check_flag, check_float, check_int
 
 _COUNTS = (
-    "turn",
-    "n_splits",
-    "n_trained",
-    "n_evaluated",
-    "n_copies",
-    "kept_rows",
-    "kept_balls",
-    "n_balls",
-)
+    "turn", "n_splits", "n_trained", "n_evaluated", "n_copies", "kept_rows", "kept_balls", "n_balls"
+)  # fmt: skip
 
 
 class SearchTable(BoxTable):
@@ -185,8 +178,7 @@ class SinglePartitionQ(QLearner):
     max_balls : int, optional
         Largest number of active balls. A ball is split only while its children fit in.
     **options
-        Options of `AdaptiveQ`: cap (here "horizon" by default), ties, action, horizon,
-        reward_range, rewards, bounds, ordered, squash, weights, names, seed.
+        cap (here "horizon" by default), ties, action: as for `AdaptiveQ`. Options of `Agent`.
 
     Examples
     --------
