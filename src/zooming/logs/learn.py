@@ -229,7 +229,7 @@ class RowChecks:
         correct = f"{said} Otherwise correct" if said else "Correct"
         row = min(fault.rows[0] for fault in self.faults.values())
         lines = f" below the header: row {row} is line {row + 2} of the file"
-        lines = lines if name.endswith(".csv") else ""
+        lines = lines if name.lower().endswith(".csv") else ""
         raise TransitionError(
             f"{name} has faults, and nothing was {what}: {self.listed()}. Rows count from 0"
             f'{lines}. {correct} these rows, or skip them with bad="skip"'

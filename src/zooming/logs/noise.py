@@ -103,7 +103,7 @@ def read_records(
         checks.feed(rows)
     checks.refuse(opened, bad)
     found = checks.records(law, dependent)
-    if opened.name.endswith(".csv") and found.rows is not None:
+    if opened.name.lower().endswith(".csv") and found.rows is not None:
         found.rows, found.row_name = np.where(found.rows < 0, -1, found.rows + 2), "line"
     return found
 
