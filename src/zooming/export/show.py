@@ -82,7 +82,9 @@ def show(agent: Any, path: str | os.PathLike[str] = "policy.html", *, episodes: 
         files.writable_path(path)
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from error
-    files.write_atomically(path, render(collect(agent, episodes)).encode())
+    with agent.run.lock:  # no other thread learns meanwhile
+        data = collect(agent, episodes)
+    files.write_atomically(path, render(data).encode())
     return path
 
 
@@ -244,7 +246,7 @@ def _balls(
 
 def _play(agent: Any, episodes: int) -> list[list[dict[str, Any]]]:
     """Play episodes of the greedy policy. Return state, action and reward of each step."""
-    env, axes, found = agent.env, agent.axes, []
+    env, axes, found = agent.run.free_env(agent.env), agent.axes, []
     for k in range(episodes):
         observation, info = reset(env, k)
         rows: list[dict[str, Any]] = []
