@@ -476,8 +476,6 @@ def test_a_rule_that_plays_states_needs_equal_spaces(kind):
      "evaluate has no option 'episode'; did you mean 'episodes'?"),
     (lambda env: zooming.load("oil.zoom", envv=env), "load has no option 'envv'; did you mean"),
     (lambda env: zooming.load(), "missing 1 required positional argument: 'path': call load(path"),
-    (lambda env: zooming.Records([1.0], lawe="step"), "Records has no option 'lawe'; did you"),
-    (lambda env: zooming.Median(env).export("a.py", nam="a"), "export_policy has no option 'nam'"),
 ])  # fmt: skip
 def test_a_misspelled_option_is_named_with_the_nearest_one(make, message):
     with pytest.raises(zooming.ConfigurationError, match=re.escape(message)):
