@@ -56,7 +56,7 @@ def main(episodes: int = 100_000, n_seeds: int = 5) -> None:
     axes[1].set(xlabel="customer", ylabel="price", title="learned and best prices")
     axes[1].get_legend().texts[0].set_text("learned")
     plots.regret(regrets, axes[2])
-    axes[2].set(xlim=(10, None), ylim=(1, 1e6))
+    axes[2].set(xlim=(10, None), ylim=(1, None))
     OUT.parent.mkdir(exist_ok=True)
     figure.savefig(OUT, dpi=105)
     print(f"Figure: {OUT}")

@@ -53,11 +53,7 @@ def test_every_ball_value_and_count_agrees_with_the_reference(problem, cap, bonu
     agent = zooming.AdaptiveQ(unit_env(n_state, n_action, horizon), bonus=bonus, cap=cap, seed=0)
     scale = bonuses.as_bonus(bonus).scale(horizon, 1.0)
     reference = ReferenceQ(
-        n_state,
-        n_action,
-        horizon,
-        lambda t: scale / math.sqrt(t),
-        full_cap=cap == "horizon",
+        n_state, n_action, horizon, lambda t: scale / math.sqrt(t), full_cap=cap == "horizon"
     )
     for step, here, there, reward, terminated in transitions:
         transition = step, here[:n_state], here[n_state:], reward, there[:n_state], terminated

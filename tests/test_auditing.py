@@ -180,11 +180,10 @@ def test_audits_refuse_what_they_cannot_check():
         zooming.audit(zooming.AdaptiveQ(env), 4.75)
     with pytest.raises(zooming.ConfigurationError, match="n_points='all'"):
         zooming.audit(zooming.AdaptiveQ(env), n_points="all")
-    with pytest.raises(zooming.ConfigurationError, match="keeps no balls"):
-        zooming.audit(zooming.Random(env))
-    message = "Planner counts the cells in n_balls, "
-    with pytest.raises(zooming.ConfigurationError, match=message):
-        zooming.audit(zooming.Planner(env))
+    for kind in (zooming.Random, zooming.Planner, zooming.Auto):
+        message = f"{kind.__name__} keeps no balls of the paper's algorithm, so no lemma"
+        with pytest.raises(zooming.ConfigurationError, match=message):
+            zooming.audit(kind(env))
     with pytest.raises(zooming.ConfigurationError, match="steps"):
         zooming.audit(zooming.AdaptiveQ(env), zooming.solve(lottery_env(), 4))
 

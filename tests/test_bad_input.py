@@ -276,17 +276,17 @@ def flawed(step, flaw, bad, start="uniform"):
     )
 
 
-def assert_drivers_refuse_alike(kind, make_env, text):
+def assert_drivers_refuse_alike(make, make_env, text):
     agents, messages = [], []
     for driver in ("fused", "python"):
-        agent = AGENTS[kind](make_env(), seed=4)
+        agents.append(make(make_env(), seed=4))
         with pytest.raises(zooming.TransitionError, match=re.escape(text)) as caught:
-            agent.learn(1000, driver=driver)
-        agents.append(agent)
+            agents[-1].learn(1000, driver=driver)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
     assert agents[0].n_episodes > 3
     assert knowledge(agents[0]) == knowledge(agents[1])
+    return messages[0]
 
 
 @pytest.mark.kernels
@@ -295,12 +295,14 @@ def assert_drivers_refuse_alike(kind, make_env, text):
 def test_both_drivers_refuse_what_is_bad_and_leave_the_same_agent(kind, bad):
     for step in (0, 1, 2):
         text = f"flawed, step {step}: reward {bad} is outside"
-        assert_drivers_refuse_alike(kind, partial(flawed, step, 0, bad), text)
+        assert_drivers_refuse_alike(AGENTS[kind], partial(flawed, step, 0, bad), text)
     for step in (1, 2):
         text = f"flawed, step {step}: next state[1] = {bad} is outside"
-        assert_drivers_refuse_alike(kind, partial(flawed, step, 1, bad), text)
+        assert_drivers_refuse_alike(AGENTS[kind], partial(flawed, step, 1, bad), text)
     text = f"flawed, step 0: state[1] = {bad} is outside"
-    assert_drivers_refuse_alike(kind, partial(flawed, -1, 0, bad, rarely_starts_badly), text)
+    assert_drivers_refuse_alike(
+        AGENTS[kind], partial(flawed, -1, 0, bad, rarely_starts_badly), text
+    )
 
 
 def rarely_between(state, action, step, params, rng, next_state):
@@ -322,20 +324,13 @@ METRIC_Q = partial(zooming.MetricQ, metric=zooming.metrics.Discrete())
 @pytest.mark.parametrize("bad", [-1.0, 3.0, 0.999, np.nan])
 @pytest.mark.parametrize("start", [1, rarely_starts_between])
 def test_both_drivers_refuse_what_is_not_whole_on_a_discrete_side_and_say_so(make, bad, start):
-    three, agents, messages = gym.spaces.Discrete(3), [], []
-    text = f"state = {bad} is not a whole number from 0 to 2; check"
-    for driver in ("fused", "python"):
-        env = zooming.compiled_env(
-            rarely_between, three, three, 3, start=start, params=[bad], name="between"
-        )
-        agents.append(make(env, seed=4))
-        with pytest.raises(zooming.TransitionError, match=re.escape(text)) as caught:
-            agents[-1].learn(1000, driver=driver)
-        messages.append(str(caught.value))
-    assert messages[0] == messages[1]
-    assert ("between, step 1: next state" if start == 1 else "between, step") in messages[0]
-    assert agents[0].n_episodes > 3
-    assert knowledge(agents[0]) == knowledge(agents[1])
+    three, text = gym.spaces.Discrete(3), f"state = {bad} is not a whole number from 0 to 2; check"
+    make_env = partial(
+        zooming.compiled_env, rarely_between, three, three, 3, start=start, params=[bad],
+        name="between",
+    )  # fmt: skip
+    said = assert_drivers_refuse_alike(make, make_env, text)
+    assert ("between, step 1: next state" if start == 1 else "between, step") in said
 
 
 @pytest.mark.plain
@@ -477,6 +472,10 @@ def test_a_rule_that_plays_states_needs_equal_spaces(kind):
     (lambda env: zooming.MetricQ(env, zooming.metrics.LInf(), lasy=1),
      "MetricQ has no option 'lasy'; did you mean 'lazy'"),
     (lambda env: zooming.Median(env, quantile=3), "Median has no option 'quantile'"),
+    (lambda env: zooming.evaluate(zooming.Median(env), env, episode=3),
+     "evaluate has no option 'episode'; did you mean 'episodes'?"),
+    (lambda env: zooming.load("oil.zoom", envv=env), "load has no option 'envv'; did you mean"),
+    (lambda env: zooming.load(), "missing 1 required positional argument: 'path': call load(path"),
 ])  # fmt: skip
 def test_a_misspelled_option_is_named_with_the_nearest_one(make, message):
     with pytest.raises(zooming.ConfigurationError, match=re.escape(message)):
@@ -503,6 +502,83 @@ def test_an_agent_of_ones_own_may_keep_options_to_itself_and_has_its_misspelled_
     message = "Mine has no option 'sed'; did you mean 'seed'"
     with pytest.raises(zooming.ConfigurationError, match=message):
         Mine(env, mine=3, sed=1)
+
+
+def episode_of(agent, **given):
+    episode = agent.begin()
+    episode.act([0.5])
+    episode.update(0.5, [0.5], **given)
+
+
+WRONG_TYPES = [
+    (lambda agent: agent.save(None), "None is not a path; give the name of a file"),
+    (lambda agent: agent.export(7), "7 is not a path"),
+    (lambda agent: agent.show([]), r"\[\] is not a path"),
+    (lambda agent: zooming.load(b"oil.zoom"), "b'oil.zoom' is not a path"),
+    (lambda agent: agent.act(0, [0.5], info=7), "info is 7; give the dict that came with the"),
+    (lambda agent: episode_of(agent, next_info=b"x"), "info is b'x'; give the dict"),
+    (lambda agent: episode_of(agent, step=[]), r"step=\[\]: only steps 0 wait"),
+    (lambda agent: agent.export("oil.h", number=[]), r"number=\[\]: choose one of 'double'"),
+    (lambda agent: agent.learn(2, driver=["fused"]), r"driver=\['fused'\]: choose one of"),
+    (lambda agent: zooming.evaluate(agent, seed=-1), "seed=-1: give a whole number"),
+    (lambda agent: zooming.audit(agent, seed=0.5), "seed=0.5: give a whole number"),
+    (lambda agent: zooming.Records([1.0], names=5), "names=5: give a list of names"),
+    (lambda agent: zooming.Records(object()), "row 0 is <object.*, which is not a number"),
+    (lambda agent: zooming.Records.read({"a": [1.0]}, noise=5), "noise=5: give a list of names"),
+    (lambda agent: zooming.Records.read({"a": [1.0]}, "a", context=5), "context=5: give a list"),
+    (lambda agent: zooming.Study(None, ["random"], 5, 1), "problems=None: give a list of names"),
+    (lambda agent: zooming.Study(["oil-laplace-1"], 5, 5, 1), "agents=5: give a list of names"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*has not learned from any episode")
+@pytest.mark.parametrize(("call", "message"), WRONG_TYPES, ids=[text for _, text in WRONG_TYPES])
+def test_an_argument_of_another_type_is_told_what_to_give(call, message):
+    with pytest.raises(zooming.ConfigurationError, match=message):
+        call(zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0))
+
+
+@pytest.mark.parametrize("name", zooming.__all__)
+def test_every_public_function_names_an_option_that_it_does_not_know(name):
+    function = getattr(zooming, name)
+    if inspect.ismodule(function):
+        return
+    with pytest.raises(zooming.ConfigurationError, match=r"has no option 'wrong_option'|: call "):
+        function(wrong_option=1)
+
+
+@pytest.mark.parametrize("checkpoints", ["12", 12, [2.5], [None]])
+def test_checkpoints_are_a_list_of_episodes(checkpoints):
+    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+    with pytest.raises(zooming.ConfigurationError, match="give numbers of episodes from 1 to 20"):
+        agent.learn(20, checkpoints=checkpoints)
+
+
+class Shrinking(gym.Env):
+    """Has three actions, and two from its third episode on."""
+
+    observation_space, n_episodes = gym.spaces.Box(0.0, 1.0), 0
+
+    def __init__(self):
+        self.action_space = gym.spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.n_episodes += 1
+        self.action_space = gym.spaces.Discrete(3 if self.n_episodes < 3 else 2)
+        return [0.5], {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        return [0.5], 0.5, False, False, {}
+
+
+@pytest.mark.parametrize("kind", [zooming.AdaptiveQ, zooming.Auto, zooming.Random])
+def test_an_action_space_that_changes_is_refused_and_the_fix_is_named(kind):
+    agent = kind(Shrinking(), horizon=2, seed=0)
+    with pytest.raises(zooming.ConfigurationError, match=r"Discrete\(2\) now; .*action_mask"):
+        agent.learn(10)
+    assert agent.n_episodes == 2
 
 
 # --- what float() cannot take ----------------------------------------------------------------

@@ -157,6 +157,15 @@ def test_another_environment_is_refused_and_the_axis_is_named(path, state, actio
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.parametrize("options", [
+    {"ordered": ["state"]}, {"weights": [1.0, 1.0, 2.0]}, {"bounds": {"action[1]": (0.0, 0.5)}},
+])  # fmt: skip
+def test_an_option_does_not_hide_that_the_axes_are_others(path, options):
+    zooming.AdaptiveQ(Boxes(gym.spaces.Discrete(3), UNIT), horizon=3, seed=0, **options).save(path)
+    with pytest.raises(zooming.CheckpointError, match=r"learned on the axes .*environment has"):
+        zooming.load(path, env=Boxes(box((0, 1)), box((0, 1))))
+
+
 @EVERY_AGENT
 def test_an_agent_loaded_without_its_environment_does_all_but_learn(path, kind):
     agent = AGENTS[kind](Drift(), horizon=3, seed=0)

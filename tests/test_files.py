@@ -143,6 +143,12 @@ def test_nothing_is_written_onto_what_is_no_file(tmp_path, what, writer):
     assert sorted(tmp_path.iterdir()) == there
 
 
+@pytest.mark.parametrize("name", ["a\0b", "half \ud800"])
+def test_a_name_that_no_file_has_is_refused(tmp_path, name):
+    with pytest.raises(OSError, match="cannot write: "):
+        files.write_atomically(tmp_path / name, b"new")
+
+
 def test_a_link_stays_a_link_and_its_target_is_written(tmp_path):
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "file").write_bytes(b"old")

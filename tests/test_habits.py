@@ -51,6 +51,10 @@ def test_a_call_without_the_step_or_in_another_order_says_how_to_call(kind):
     for call, message in (
         (lambda: agent.act(seen), r"act\(step, observation\), where|0 to 4; the step"),
         (lambda: agent.act(1), r"act\(step, observation\), where|step 1: .* None"),
+        (lambda: agent.act(), r"act\(step, observation\), where|step None is not a whole number"),
+        (lambda: agent.update(), "call agent.update.step|step None is not a whole number"),
+        (lambda: agent.update(0, seen), "call agent.update.step, obs|reward None is not a number"),
+        (lambda: agent.predict(), r"'observation': call predict\(observation, \.\.\.\)"),
         (lambda: agent.act(seen, 0), r"\[0\.3\] is not a whole number from 0 to 4; the step"),
         (lambda: agent.predict(0, seen), r"comes first: agent\.predict\(observation, state=step\)"),
         *(() if kind is zooming.Random else (

@@ -56,6 +56,18 @@ def written(log, folder):
     }
 
 
+def test_files_of_other_programs_are_read(log, taught, tmp_path):
+    text = log.write_csv()
+    (tmp_path / "LOG.CSV").write_bytes(
+        b"\xef\xbb\xbf" + f"{text}\n\n".replace("\n", "\r\n").encode()
+    )
+    wide = log.with_columns(pl.col("episode").cast(pl.Int128))
+    for source in (tmp_path / "LOG.CSV", wide):
+        learning = agent()
+        learning.learn_from(source)
+        assert knowledge(learning) == taught
+
+
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_learning_from_a_log_is_update_with_each_row(
     log, taught, tmp_path, monkeypatch, is_streamed

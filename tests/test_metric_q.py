@@ -257,6 +257,9 @@ def test_a_ball_holds_what_is_within_its_radius_in_exact_arithmetic_at_any_scale
 @pytest.mark.parametrize("make", [
     lambda env: zooming.MetricQ(env, metrics.LInf(points_per_axis=9), seed=0),
     lambda env: zooming.AdaptiveQ(env, seed=0),
+    lambda env: zooming.AdaptiveQ(env, max_balls=40, seed=0),
+    lambda env: zooming.TreeQ(env, max_balls=40, seed=0),
+    lambda env: zooming.RandomizedQ(env, seed=0),
 ])  # fmt: skip
 def test_a_copy_of_an_agent_learns_in_its_own_memory(make, duplicate):
     agent = make(gym.make("zooming/Oil-v0"))

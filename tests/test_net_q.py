@@ -79,10 +79,7 @@ def test_the_published_net_is_the_authors_trajectory_for_trajectory(spacing):
     tied_by_order = zooming.NetQ(
         env, bonus=0.3, spacing=spacing, cap="horizon", ties="first", points="multiples", seed=0
     )
-    assert {
-        **tied_by_order.saved_options(),
-        "ties": "random",
-    } == ours.saved_options()
+    assert {**tied_by_order.saved_options(), "ties": "random"} == ours.saved_options()
     play_alike(tied_by_order, theirs, 60)
     points = theirs.points
     q = [[[tied_by_order.q_value(h, [x], [a]) for a in points] for x in points] for h in range(5)]

@@ -22,13 +22,6 @@ def trained(episodes=300, **options):
     return agent, agent.learn(episodes)
 
 
-def test_an_agent_shows_its_status_as_a_table():
-    agent, _ = trained()
-    assert agent._repr_html_() == agent.status()._repr_html_()
-    assert f"{agent.n_balls:,}" in agent._repr_html_()
-    ET.fromstring(agent._repr_html_())
-
-
 def test_every_string_is_escaped():
     agent, _ = trained(5)
     agent.env_name = EVIL

@@ -154,10 +154,7 @@ def test_who_ends_ahead_need_not_have_been_ahead_over_all_episodes():
 )
 def test_a_gap_grows_if_it_does_from_each_figure_to_the_next(gaps, holds):
     figures = [
-        {
-            "problem": f"oil-{survey}-{sharpness}",
-            "gap": [gap, gap - 0.02, gap + 0.02],
-        }
+        {"problem": f"oil-{survey}-{sharpness}", "gap": [gap, gap - 0.02, gap + 0.02]}
         for survey in ("laplace", "quadratic")
         for sharpness, gap in zip((1, 10, 50), gaps, strict=True)
     ]

@@ -390,7 +390,7 @@ def test_regret_is_the_mean_over_the_seeds_on_both_scales():
     assert linear.get_ylabel() == "realized regret R(K)"
     for arguments, message in (
         ({"groups": {"none": []}}, "same number of episodes"),
-        ({"groups": regrets, "scale": "odd"}, "log, linear"),
+        ({"groups": regrets, "scale": "odd"}, "'log', 'linear'"),
     ):
         with pytest.raises(zooming.ConfigurationError, match=message):
             plots.regret(**arguments)
@@ -462,6 +462,18 @@ def test_a_study_can_be_drawn_from_its_folder(tmp_path):
         zooming.read_study(tmp_path / "study")
     with pytest.raises(zooming.ConfigurationError, match="holds no study"):
         zooming.read_study(tmp_path)
+
+
+def test_names_with_dollar_signs_or_half_a_character_are_drawn_as_they_are():
+    unit, names = helpers.box(*[(0.0, 1.0)] * 3), ["US$ x^{$", "$a^{$", "EUR", "price $y_{$", "tax"]
+    goods = Boxes(unit, helpers.box((0, 1), (0, 1)))
+    agent = zooming.AdaptiveQ(goods, horizon=2, names=names, seed=0)
+    for axes in (None, names[:1], [names[0], names[3]]):  # maps, and lines with a legend
+        np.ravel(plots.policy(agent, axes=axes))[0].figure.canvas.draw()
+    half = gym.spaces.Dict({"\ud800 $x^{$": gym.spaces.Box(0.0, 1.0)})
+    agent = zooming.AdaptiveQ(Boxes(half, unit), horizon=1, seed=0)
+    agent.partition(0).plot().figure.canvas.draw()
+    plots.learning_curves({"\ud800": [1.0, 2.0], "$^{$": [1.0]}).figure.canvas.draw()
 
 
 def test_a_missing_library_is_named_with_the_command_that_installs_it(monkeypatch):

@@ -101,6 +101,8 @@ def test_seasons_share_their_law():
     assert laws[2][0].ravel().tolist() == [7.0, 8.0]
     with pytest.raises(zooming.ConfigurationError, match=r"by=.* has 1 entries; give the season"):
         zooming.Records([[1.0, 2.0]] * 2, by=["work"])
+    with pytest.raises(zooming.ConfigurationError, match="by='ab': give a list, one season for"):
+        zooming.Records([[1.0, 2.0]] * 2, by="ab")
 
 
 @pytest.mark.plain
@@ -127,7 +129,7 @@ def test_many_values_are_condensed_with_their_mean_kept():
     assert len(records.law(0, 4)[0]) == 256
     assert 0 < records.condensed_by(4) < 0.02
     assert zooming.Records(poisson(50, 4)).condensed_by(4) == 0.0
-    assert zooming.Records(poisson(50, 4), by="aaab").condensed_by(4) == 0.0
+    assert zooming.Records(poisson(50, 4), by=list("aaab")).condensed_by(4) == 0.0
 
 
 def plain_kaplan_meier(values, hidden):

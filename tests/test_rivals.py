@@ -187,7 +187,8 @@ def test_deep_learners_say_what_they_cannot_take():
         zooming.ConfigurationError, match="no option 'n_step'; did you mean 'n_steps'"
     ):
         make("sb3:PPO", gym.make(SHOP), n_step=3)
-    agent = make("sb3:PPO", gym.make(SHOP))
+    agent = make("sb3:PPO", gym.make(SHOP), n_steps=64)
+    assert agent.get_params()["n_steps"] == agent.model.n_steps == 64
     with pytest.raises(zooming.ConfigurationError, match="cannot be saved"):
         agent.save("agent.zoom")
     for call in (lambda: agent.update(0, [0.0], [1.0], 0.0, [0.0]), lambda: agent.act(0, [0.0])):

@@ -267,6 +267,20 @@ def test_an_agent_shows_itself_and_goes_on_as_if_it_had_not(tmp_path, monkeypatc
         one.show("policy.txt")
 
 
+def test_of_too_many_alternatives_those_that_were_played_are_shown(agents, monkeypatch):
+    agent, before = agents["mixed"], collect(agents["mixed"], 0)
+    n_visited = [int((agent.partition(h).n_visits > 0).sum()) for h in range(4)]
+    assert before["has_unplayed"]
+    assert len(before["steps"][0]["balls"]["q"]) > n_visited[0]
+    monkeypatch.setattr("zooming.export.show.MOST_BALLS", sum(n_visited))
+    found = collect(agent, 0)
+    assert [len(one["balls"]["q"]) for one in found["steps"]] == n_visited
+    assert not found["has_unplayed"]
+    assert all(min(one["balls"]["visits"]) > 0 for one in found["steps"])
+    monkeypatch.setattr("zooming.export.show.MOST_BALLS", sum(n_visited) - 1)
+    assert [one["balls"] for one in collect(agent, 0)["steps"]] == [None] * 4
+
+
 def test_what_cannot_be_shown_is_refused(agents, tmp_path, capsys):
     agents["one"].save(tmp_path / "agent.zoom")
     for words, message in (

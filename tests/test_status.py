@@ -36,7 +36,7 @@ def test_the_status_of_every_agent_prints_and_is_a_table_in_a_notebook(kind):
     assert status["horizon"] in (5, "5 steps")
     assert status["warnings"] == []
     assert "episodes: 12\n" in str(status)
-    assert "<table" in status._repr_html_()
+    assert "<table" in status._repr_html_() == agent._repr_html_()
     if kind in ("AdaptiveQ", "TreeQ", "NetQ", "MetricQ"):
         assert status["balls"] == agent.n_balls
 

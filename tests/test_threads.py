@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import knowledge, same_history
+from helpers import Drift, knowledge, same_history
 from zooming.kernels import IS_JIT_DISABLED
 
 pytestmark = [
@@ -104,6 +104,23 @@ def test_playing_a_policy_leaves_the_environment_that_its_agent_learns_on_alone(
     thread.join()
     assert found
     assert same_history(history, expected)
+
+
+def test_a_page_that_another_thread_writes_within_a_step_leaves_the_run_alone(tmp_path):
+    def show(step, state, reward):
+        if not shown:
+            shown.append(threading.Thread(target=agent.show, args=[tmp_path / "page.html"]))
+            shown[0].start()
+            shown[0].join()
+        return state, reward
+
+    shown = []
+    undisturbed, agent = (
+        zooming.TreeQ(Drift(flaw=flaw), horizon=3, seed=0) for flaw in (None, show)
+    )
+    assert same_history(agent.learn(20), undisturbed.learn(20))
+    assert knowledge(agent) == knowledge(undisturbed)
+    assert (tmp_path / "page.html").exists()
 
 
 def test_a_copy_of_a_portfolio_has_a_lock_that_it_shares_with_its_agents():

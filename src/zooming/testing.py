@@ -25,6 +25,7 @@ from zooming.envs.compiled import find_compiled
 from zooming.errors import BrokenPromise, ConfigurationError
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import feasible, has_mask
+from zooming.validation import known_options
 
 EPISODES = 20
 N_POINTS = 12  # random states
@@ -122,6 +123,7 @@ class Checked:
         return "\n".join(kept + [f"skipped  {promise}" for promise in self.skipped])
 
 
+@known_options
 def check_agent(
     make_agent: Callable[..., Any], make_env: Callable[[], Any] | None = None
 ) -> Checked:

@@ -10,7 +10,7 @@ import math
 import numbers
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -60,16 +60,15 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 def known_options(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a method of agents so that it refuses unknown options and suggests the right one.
+    """Decorate a public function so that it refuses unknown options and suggests the right one.
 
-    It is used where users of other libraries give options that mean something else here
-    (`HABITS`). Elsewhere Python's own TypeError names the option. The signature is unchanged. An
-    `__init__` with `**options` passes them on. The error names the class that was called.
+    Options of other libraries are answered by `HABITS`. The signature is unchanged. An `__init__`
+    with `**options` passes them on. The error names the class that was called.
     """
     parameters = inspect.signature(function).parameters.values()
     own = {parameter.name for parameter in parameters if parameter.kind in _NAMED}
     takes_any = any(parameter.kind is _ANY for parameter in parameters)
-    required = [one.name for one in parameters if one.default is one.empty and one.kind in _NAMED]
+    required = _required(function)
 
     @functools.wraps(function)
     def checked(*arguments: P.args, **options: P.kwargs) -> T:
@@ -84,7 +83,7 @@ def known_options(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*arguments, **options)
         except TypeError as error:
-            _refuse_call(error, f"call {called.__name__}({', '.join(required[1:])}, ...)")
+            _refuse_call(error, f"call {called.__name__}({', '.join([*required, '...'])})")
             raise
 
     return checked
@@ -98,18 +97,25 @@ def step_first(method: Callable[P, T]) -> Callable[P, T]:
     names = inspect.signature(method).parameters.values()
     if any(one.name == "observation" and one.default is None for one in names):
         return method
-    form = ", ".join(one.name for one in names if one.default is one.empty and one.kind in _NAMED)
+    form = ", ".join(_required(method))
 
     @functools.wraps(method)
     def called(*arguments: P.args, **options: P.kwargs) -> T:
         try:
             return method(*arguments, **options)
         except TypeError as error:
-            fix = f"call agent.{method.__name__}({form.partition(', ')[2]}), where step counts the "
+            fix = f"call agent.{method.__name__}({form}), where step counts the "
             _refuse_call(error, fix + "steps of the episode from 0")
             raise
 
     return called
+
+
+def _required(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the arguments that a call must give, without `self`."""
+    parameters = inspect.signature(function).parameters.values()
+    needed = [one.name for one in parameters if one.default is one.empty and one.kind in _NAMED]
+    return [name for name in needed if name not in ("self", "cls")]
 
 
 def _refuse_call(error: TypeError, fix: str) -> None:
@@ -225,11 +231,35 @@ def check_float(value: Any, what: str, low: float, high: float) -> float:
     return number
 
 
+def check_flag(value: Any, what: str) -> bool:
+    """Return a bool. Raise ConfigurationError for anything else."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ConfigurationError(f"{what}={short_repr(value)}: give True or False")
+    return bool(value)
+
+
+def check_list(given: Any, what: str) -> list[Any]:
+    """Return the entries of a list. A single text counts as a list of one."""
+    if isinstance(given, str):
+        return [given]
+    if isinstance(given, (bytes, Mapping)) or not isinstance(given, Iterable):
+        raise ConfigurationError(f"{what}={short_repr(given)}: give a list of names")
+    return list(given)
+
+
+def as_path(path: Any) -> Path:
+    """Return a Path. Raise ConfigurationError for what is none."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ConfigurationError(f"{short_repr(path)} is not a path; give the name of a file")
+    return Path(path)
+
+
 def check_choice(name: str, given: str, allowed: Iterable[str]) -> str:
     """Return `given`. Raise ConfigurationError if it is not one of the allowed choices."""
     choices = tuple(allowed)
-    if given not in choices:
-        raise ConfigurationError(f"{name}={given!r}: choose one of {', '.join(map(repr, choices))}")
+    if not isinstance(given, str) or given not in choices:
+        chosen = ", ".join(map(repr, choices))
+        raise ConfigurationError(f"{name}={short_repr(given)}: choose one of {chosen}")
     return given
 
 

@@ -140,8 +140,7 @@ class Random(Heuristic):
     env : gymnasium.Env
         The environment to play on.
     **options
-        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights,
-        names, seed.
+        Options of `Agent`.
 
     Examples
     --------
@@ -220,8 +219,7 @@ class NoMovement(_Mover):
     env : gymnasium.Env
         An environment whose observation space equals its action space.
     **options
-        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights,
-        names, seed.
+        Options of `Agent`.
 
     Examples
     --------
@@ -246,8 +244,7 @@ class Median(_Mover):
     env : gymnasium.Env
         An environment whose observation and action space are the same box of floats.
     **options
-        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights,
-        names, seed.
+        Options of `Agent`.
 
     Examples
     --------

@@ -670,7 +670,7 @@ def _as_labels(by: Sequence[Any] | None) -> list[Any] | None:
 
 
 def _stored_options(stored: dict[str, Any], horizon: int, n_noise: int) -> dict[str, Any]:
-    """Return the options of records from a file; older files have none."""
+    """Return the options of `Records` that a file holds, checked: {} for an older file."""
     options: dict[str, Any] = {
         name: stored[name] for name in ("law", "by", "names") if name in stored
     }

@@ -25,7 +25,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -50,14 +50,6 @@ USUAL_LOSS = 0.005  # default of `loss`, as a share of the rule's mean return
 FIRST = 10.0
 MOST = 2**62  # episodes in a file
 COMPARED = 0.25  # least number of the rule's episodes for each episode of the agent
-
-
-class WarmStartOptions(TypedDict, total=False):
-    """Names and types of the options of `Agent.warm_start`. See `warm_start` for their meaning."""
-
-    confidence: float
-    loss: float | None
-    progress_bar: bool
 
 
 @known_options

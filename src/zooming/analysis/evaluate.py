@@ -24,7 +24,7 @@ from zooming.kernels.loop.jit import call_in_thread
 from zooming.kernels.solve.backups import spread_states
 from zooming.spaces.flatten import build_tree
 from zooming.spaces.masks import has_mask
-from zooming.validation import check_int, clip_rounding, short_repr
+from zooming.validation import check_int, clip_rounding, known_options, short_repr
 
 
 class FunctionPolicy:
@@ -150,6 +150,7 @@ class Evaluation:
         return f"{mean} ({low} to {high}, {how})"
 
 
+@known_options
 def evaluate(
     agent: Any,
     env: Any = None,
@@ -210,6 +211,7 @@ def evaluate(
     agent, env = as_policy(agent, env, horizon)
     if not exact:
         check_int(episodes, "episodes", 2)
+        check_int(seed, "seed", 0, None)
         returns = _play(agent, env, episodes, seed)
         if not np.isfinite(returns).all():
             raise TransitionError(

@@ -23,7 +23,7 @@ from zooming.envs.compiled import CompiledEnv
 from zooming.envs.starts import FIXED
 from zooming.errors import ConfigurationError
 from zooming.spaces.flatten import INTERVAL
-from zooming.validation import check_float, check_int
+from zooming.validation import check_float, check_int, known_options
 
 
 @dataclass(frozen=True)
@@ -203,6 +203,7 @@ MOST_EPISODES_BY_DEFAULT = 10**8  # limit, unless the user gives a number
 BLOCK = 10**6  # episodes learned at once, to limit the size of a history
 
 
+@known_options
 def learn_pac(
     agent: QLearner,
     epsilon: float,

@@ -22,11 +22,12 @@ from zooming.envs.gymnasium_parts import generator_of, set_generator
 from zooming.errors import TransitionError
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import feasible, has_mask
-from zooming.validation import as_float, check_int, short_repr
+from zooming.validation import as_float, check_int, known_options, short_repr
 
 MARGIN = 0.1  # by which the range is widened on both sides, as a share of its width
 
 
+@known_options
 def reward_range(
     env: Any, episodes: int = 100, *, horizon: int | None = None, seed: int = 0
 ) -> tuple[float, float]:

@@ -48,7 +48,7 @@ from zooming.envs.starts import FUNCTION, N_STARTS, UNIFORM
 from zooming.envs.state_grid import DEVIATIONS, Grid, n_cells
 from zooming.errors import ConfigurationError
 from zooming.kernels.solve.backups import GIVEN_ACTIONS
-from zooming.validation import Floats, check_float, check_int
+from zooming.validation import Floats, check_float, check_int, known_options
 
 N_EPISODES = 400  # sampled for the lower end
 
@@ -174,6 +174,7 @@ MOST_BACKUPS = 2e8  # limit for the default resolution
 _SUM_TOLERANCE = 1e-9  # smallest reported error: the rounding of floating-point sums
 
 
+@known_options
 def solve(
     env: Any,
     resolution: int | None = None,

@@ -736,7 +736,7 @@ class Desk:
 
     @property
     def mode(self) -> str:
-        """One of "learning", "paused" and "frozen"."""
+        """What the desk does: "learning", "paused" (`pause_exploring`) or "frozen" (`freeze`)."""
         return str(self.storage.read("SELECT value FROM meta WHERE name = 'mode'")[0][0])
 
     @staticmethod

@@ -27,7 +27,7 @@ from zooming.envs.records import Records
 from zooming.errors import ConfigurationError
 from zooming.kernels import WEIGH
 from zooming.kernels.loop.crossing import draw_start
-from zooming.validation import Floats, check_int, short_repr
+from zooming.validation import Floats, check_int, known_options, short_repr
 
 
 def try_in_python(env: CompiledEnv, dynamics: Dynamics, params: Floats, chance: Any) -> None:
@@ -93,6 +93,7 @@ def weights_fault(env: CompiledEnv, step: int, state: Floats, action: Floats) ->
     return f"{where}all weights are 0; at least one outcome must be possible"
 
 
+@known_options
 def compiled_env(
     dynamics: Dynamics,
     observation_space: gym.spaces.Box | gym.spaces.Discrete,

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,16 @@ from zooming.envs.starts import Weighted
 from zooming.errors import ConfigurationError
 from zooming.kernels.solve.laws import fit_smooth
 from zooming.methods import UpperMethod
-from zooming.validation import Floats, as_floats, check_choice, check_int, count_noun, short_repr
+from zooming.validation import (
+    Floats,
+    as_floats,
+    check_choice,
+    check_int,
+    check_list,
+    count_noun,
+    known_options,
+    short_repr,
+)
 
 LAWS = ("auto", "pooled", "step")
 LEVEL = 0.005  # probability below which steps are said to differ
@@ -96,6 +105,7 @@ class Records:
     ([2.0, 3.0, 4.0], [0.25, 0.25, 0.5])
     """
 
+    @known_options
     def __init__(
         self,
         values: Any,
@@ -115,6 +125,8 @@ class Records:
         n_columns = self.values.shape[2]
         self.names = _as_names(names, n_columns)
         self.kind = check_choice("law", law, LAWS)
+        if isinstance(by, str) or not (by is None or isinstance(by, Iterable)):
+            raise ConfigurationError(f"by={short_repr(by)}: give a list, one season for each step")
         self.by = None if by is None else tuple(by)
         self.dependent = bool(dependent)
         self.censored = _as_mask(censored, self.values)
@@ -609,7 +621,7 @@ def _first_text(values: Any) -> str:
         cells = np.asarray(values, dtype=object)
     except ValueError:
         return "the rows have different lengths"
-    for place, value in np.ndenumerate(cells):
+    for place, value in np.ndenumerate(np.atleast_1d(cells)):
         try:
             float(value)
         except (TypeError, ValueError):
@@ -624,7 +636,7 @@ def _first_text(values: Any) -> str:
 def _as_names(names: Any, n: int) -> tuple[str, ...]:
     if names is None:
         return ("noise",) if n == 1 else tuple(f"noise[{k}]" for k in range(n))
-    found = (names,) if isinstance(names, str) else tuple(map(str, names))
+    found = tuple(map(str, check_list(names, "names")))
     if len(found) != n:
         raise ConfigurationError(
             f"names={short_repr(names)}: give one name for each of the {n} columns of noise"

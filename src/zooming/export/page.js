@@ -425,7 +425,8 @@ function begin() {
   }
   const balls = DATA.steps[0].balls;
   if (balls) at("entries").textContent = "Each row is a " + balls.noun + " of actions near this " +
-    "state. The visits are those of " + (DATA.shares_steps ? "all steps." : "this step.");
+    "state. The visits are those of " + (DATA.shares_steps ? "all steps." : "this step.") +
+    (DATA.has_unplayed ? "" : " Actions that were never played there are left out.");
   slider("step", "step", 0, DATA.horizon - 1, 1, (value) => { step = value; episode = -1; });
   at("step").parentElement.hidden = DATA.horizon === 1;
   DATA.state.forEach((axis, i) => {

@@ -34,7 +34,7 @@ from zooming.export.write import export_policy
 from zooming.spaces.flatten import CATEGORICAL
 from zooming.spaces.masks import has_mask, split_info
 from zooming.spaces.names import printable_names
-from zooming.validation import Floats, Ints, check_int, count_noun
+from zooming.validation import Floats, Ints, check_int, count_noun, known_options
 
 DEFAULT_RULES = 8
 EPISODES = 500  # of a measurement
@@ -43,6 +43,7 @@ MOST_LISTED = 6  # categories of a rule; more are shortened
 MOST_ROWS = 60  # of a table in a notebook
 
 
+@known_options
 def explain(
     agent: Any,
     step: int | None = None,
@@ -217,8 +218,9 @@ class PolicyRule:
         The agent's estimate of the return from here on, the mean over the box. The estimates of
         AdaptiveQ and NetQ are optimistic.
     visits : int or None
-        About how often the action was played in the box. A visit is spread evenly over its ball,
-        so the visits of a step sum to at most the number of episodes. If all steps share one
+        About how often the action was played in the box. A visit is spread evenly over its ball:
+        the visits of a step sum to at most the number of episodes, and states of the ball that
+        never occurred have their share. If all steps share one
         partition (`TreeQ`), those of all steps count.
     share : float or None
         These visits as a share of all visits of the box.

@@ -33,13 +33,14 @@ from zooming.export.writers.json_document import json_content
 from zooming.spaces.flatten import INTERVAL
 from zooming.spaces.masks import has_mask
 from zooming.spaces.names import printable, printable_names
-from zooming.validation import Floats, check_int
+from zooming.validation import Floats, as_path, check_int, known_options
 
 FEW_VALUES = 12  # of an action axis: the page draws all of them, played or not
 LONGEST_TITLE = 400  # characters
-MOST_BALLS = 20_000  # of all steps together; beyond it the alternatives are left out
+MOST_BALLS = 20_000  # of all steps; of more, those without visits are left out, or all of them
 
 
+@known_options
 def show(agent: Any, path: str | os.PathLike[str] = "policy.html", *, episodes: int = 10) -> Path:
     """Write an HTML page on which a person moves the state and sees what the policy does.
 
@@ -73,7 +74,7 @@ def show(agent: Any, path: str | os.PathLike[str] = "policy.html", *, episodes: 
     ...     agent.show(f"{folder}/oil.html").name
     'oil.html'
     """
-    path = Path(path)
+    path = as_path(path)
     if path.suffix not in (".html", ".htm"):
         raise ConfigurationError(f"{path}: give the page a name that ends in .html")
     check_int(episodes, "episodes", 0, 1000)
@@ -81,7 +82,9 @@ def show(agent: Any, path: str | os.PathLike[str] = "policy.html", *, episodes: 
         files.writable_path(path)
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from error
-    files.write_atomically(path, render(collect(agent, episodes)).encode())
+    with agent.run.lock:  # no other thread learns meanwhile
+        data = collect(agent, episodes)
+    files.write_atomically(path, render(data).encode())
     return path
 
 
@@ -124,7 +127,10 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
         title += f". Own policy of the agent; the rule of its warm start {agent.guide.words()}"
     agent = own_policy(agent)
     axes, n_state, names = agent.axes, agent.axes.n_state, printable_names(agent.axes.names)
-    with_balls = agent.n_balls <= MOST_BALLS
+    with_balls, are_few = True, agent.n_balls <= MOST_BALLS
+    if not are_few:
+        n_visited = sum((agent.partition(h).n_visits > 0).sum() for h in range(agent.horizon))
+        with_balls = n_visited <= MOST_BALLS
     steps, start = [], np.zeros(n_state)
     corners = _Corners()
     for step in range(agent.horizon):
@@ -141,7 +147,7 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
                 "value": _numbers(known.q_value),
                 "visits": _numbers(known.visits),
                 "unseen": None if np.isnan(known.seen).any() else (known.seen == 0).tolist(),
-                "balls": _balls(agent, step, regions, corners) if with_balls else None,
+                "balls": _balls(agent, step, regions, corners, are_few) if with_balls else None,
             }
         )
     played = _play(agent, episodes) if agent.env is not None else []
@@ -150,6 +156,7 @@ def collect(agent: Any, episodes: int) -> dict[str, Any]:
     return {
         "title": title,
         "n_episodes": agent.n_episodes,
+        "has_unplayed": are_few,
         "shares_steps": getattr(recommended(agent), "shares_steps", False),
         "horizon": agent.horizon,
         "is_sampled": is_sampled,
@@ -216,7 +223,9 @@ def _interpolation(agent: Any) -> dict[str, Any] | None:
         return None
 
 
-def _balls(agent: Any, step: int, regions: Regions, corners: _Corners) -> dict[str, Any] | None:
+def _balls(
+    agent: Any, step: int, regions: Regions, corners: _Corners, has_unplayed: bool
+) -> dict[str, Any] | None:
     """Return the balls of a step with their visits per unit of state volume."""
     found = partition_of(agent, step)
     if found is None:
@@ -225,18 +234,19 @@ def _balls(agent: Any, step: int, regions: Regions, corners: _Corners) -> dict[s
     visits, density, _ = visit_density(agent, step, found, regions)
     low, high = found.low.copy(), found.high.copy()
     low[:, :n_state], high[:, :n_state] = open_ends(low[:, :n_state], high[:, :n_state])
+    shown = has_unplayed | (found.n_visits > 0)
     return {
         "noun": found.noun,
-        "corners": corners.number(low, high),
-        "q": _numbers(found.q_value),
-        "visits": _numbers(visits),
-        "density": [float(f"{x:.6g}") for x in density],
+        "corners": corners.number(low[shown], high[shown]),
+        "q": _numbers(found.q_value[shown]),
+        "visits": _numbers(visits[shown]),
+        "density": [float(f"{x:.6g}") for x in density[shown]],
     }
 
 
 def _play(agent: Any, episodes: int) -> list[list[dict[str, Any]]]:
     """Play episodes of the greedy policy. Return state, action and reward of each step."""
-    env, axes, found = agent.env, agent.axes, []
+    env, axes, found = agent.run.free_env(agent.env), agent.axes, []
     for k in range(episodes):
         observation, info = reset(env, k)
         rows: list[dict[str, Any]] = []

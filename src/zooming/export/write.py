@@ -20,6 +20,7 @@ from zooming.export.writers.code import c_header, python_module
 from zooming.export.writers.json_document import json_document
 from zooming.export.writers.sql import sql_query
 from zooming.partitions.cells import CellTable
+from zooming.validation import as_path, known_options
 
 # Ending of the file: the function that writes a form, given the options of `export_policy`.
 WRITERS: dict[str, Callable[[PolicyForm, dict[str, Any]], str]] = {
@@ -31,6 +32,7 @@ WRITERS: dict[str, Callable[[PolicyForm, dict[str, Any]], str]] = {
 MARK, HEAD = "comparisons for an action", 20_000  # a phrase in the first characters of every export
 
 
+@known_options
 def export_policy(
     agent: Any,
     path: str | os.PathLike[str],
@@ -99,7 +101,7 @@ def export_policy(
     >>> policy["act"](0, [0.5]) == tuple(agent.predict([0.5])[0])
     True
     """
-    path = Path(path)
+    path = as_path(path)
     if path.suffix not in WRITERS:
         raise ConfigurationError(
             f"{path}: no format has the ending {path.suffix!r}; choose one of {', '.join(WRITERS)}"

@@ -20,7 +20,7 @@ from zooming.lab.study import engines
 from zooming.lab.study.problems import AgentChoice, Problem, agent_named, resolve_problem
 from zooming.lab.study.store import Store
 from zooming.lab.study.study import Row, Study, run_all
-from zooming.validation import Floats, check_int
+from zooming.validation import Floats, check_int, known_options
 
 STREAM = "tune"  # seeds of the search; an evaluation uses the stream "run"
 PAPERS_SCALES = (0.01, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 5.0)
@@ -122,6 +122,7 @@ class Tuned:
     evaluation: Row
 
 
+@known_options
 def tune(
     problems: Sequence[str | Problem],
     agents: Sequence[str | AgentChoice],
@@ -151,18 +152,12 @@ def tune(
         Name of the numeric option. A setting of it in `agents` is ignored.
     values
         Values to try; by default the paper's.
-    episodes
-        Number of episodes of every run.
     seeds
         Number of seeds to tune on.
     evaluation_seeds
         Number of fresh seeds to evaluate the best value on.
-    entropy
-        The seeds of all runs are derived from this number.
-    workers
-        Number of parallel workers; by default all cores.
-    progress_bar
-        Whether to show a progress bar.
+    episodes, entropy, workers, progress_bar
+        As for `Study` and `Study.run`.
 
     Returns
     -------

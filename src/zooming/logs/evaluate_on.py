@@ -25,7 +25,14 @@ from zooming.logs.learn import Checker
 from zooming.logs.reading import COLUMN_OPTIONS, open_log
 from zooming.spaces.axes import axes_of
 from zooming.spaces.flatten import CATEGORICAL, ORDERED
-from zooming.validation import Floats, check_choice, check_float, check_int, count_noun
+from zooming.validation import (
+    Floats,
+    check_choice,
+    check_float,
+    check_int,
+    count_noun,
+    known_options,
+)
 
 LEAST_SUPPORT = 0.9  # share of the policy's steps near which the log must have data
 LEAST_INSIDE = 0.5  # share of these at which the regression must not extrapolate
@@ -104,6 +111,7 @@ class Estimate:
         return "\n".join(lines)
 
 
+@known_options
 def evaluate_on(
     log: Any,
     policy: Any,

@@ -18,7 +18,7 @@ from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels.boxes.layout import BOUND_TOLERANCE, LOW
 from zooming.logs.reading import Rows, Source, open_log
 from zooming.spaces.flatten import INTERVAL
-from zooming.validation import Floats, Ints, check_choice, count_noun
+from zooming.validation import Floats, Ints, check_choice, count_noun, known_options
 
 BAD = ("refuse", "skip")
 MOST_NAMED = 5  # rows of a fault that are named
@@ -71,6 +71,7 @@ class Learned:
         return "; ".join([found, *(str(fault) for fault in self.faults.values())])
 
 
+@known_options
 def learn_from(
     agent: Agent,
     log: Any,
@@ -228,7 +229,7 @@ class RowChecks:
         correct = f"{said} Otherwise correct" if said else "Correct"
         row = min(fault.rows[0] for fault in self.faults.values())
         lines = f" below the header: row {row} is line {row + 2} of the file"
-        lines = lines if name.endswith(".csv") else ""
+        lines = lines if name.lower().endswith(".csv") else ""
         raise TransitionError(
             f"{name} has faults, and nothing was {what}: {self.listed()}. Rows count from 0"
             f'{lines}. {correct} these rows, or skip them with bad="skip"'

@@ -12,11 +12,12 @@ from zooming.envs.records import Records
 from zooming.errors import ConfigurationError, TransitionError
 from zooming.logs.learn import BAD, RowChecks
 from zooming.logs.reading import Columns, Rows, Source, check_separator, find_column, open_columns
-from zooming.validation import Ints, check_choice, count_noun, short_repr
+from zooming.validation import Ints, check_choice, check_list, count_noun, known_options, short_repr
 
 MOST_CELLS = 100_000_000  # of the array [n_episodes, n_steps, n_columns]
 
 
+@known_options
 def read_records(
     source: Any,
     noise: str | Sequence[str] | None,
@@ -78,19 +79,19 @@ def read_records(
     Records(demand: 2 episodes of 2 steps, law chosen by a test)
     """
     check_choice("bad", bad, BAD)
+    beside = check_list(context, "context")
     single = {"episode": episode, "step": step, "by": by, "censored": censored}
 
     def choose(there: list[str]) -> Columns:
         check_separator(there)
-        given = [*single.values(), *((context,) if isinstance(context, str) else context)]
+        given = [*single.values(), *beside]
         rest = [name for name in there if name not in given] if noise is None else noise
-        names = (rest,) if isinstance(rest, str) else tuple(rest)
+        names = check_list(rest, "noise")
         if not names or len(set(names)) < len(names):
             raise ConfigurationError(
                 f"noise={short_repr(noise)}: give the name of a column, or a list of different ones"
             )
         found: dict[str, Any] = {"noise": tuple(find_column(there, one, "noise") for one in names)}
-        beside = (context,) if isinstance(context, str) else tuple(context)
         found["context"] = tuple(find_column(there, one, "context") for one in beside) or None
         for option, name in single.items():
             found[option] = None if name is None else find_column(there, name, option)
@@ -102,7 +103,7 @@ def read_records(
         checks.feed(rows)
     checks.refuse(opened, bad)
     found = checks.records(law, dependent)
-    if opened.name.endswith(".csv") and found.rows is not None:
+    if opened.name.lower().endswith(".csv") and found.rows is not None:
         found.rows, found.row_name = np.where(found.rows < 0, -1, found.rows + 2), "line"
     return found
 

@@ -170,13 +170,14 @@ def _columns(there: list[str], choose: Callable[[list[str]], Columns]) -> Column
 
 
 def _open_file(path: Path, choose: Callable[[list[str]], Columns]) -> Source:
-    if path.suffix not in ENDINGS:
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
         raise ConfigurationError(
             f"{path}: no log has the ending {path.suffix!r}; choose one of {', '.join(ENDINGS)}"
         )
     if not path.is_file():
         raise ConfigurationError(f"{path}: there is no such file")
-    if path.suffix == ".parquet":
+    if ending == ".parquet":
         with _reading(path, "Parquet"):
             lazy = _polars().scan_parquet(path)
             there = lazy.collect_schema().names()
@@ -205,6 +206,8 @@ def _csv(path: Path, columns: Columns) -> Iterator[Rows]:
     with path.open("rb") as file:
         header = _read_lines(file, path, 0)
         while block := _read_lines(file, path, PIECE_BYTES):
+            if b"," in header and file.tell() == path.stat().st_size:
+                block = block.rstrip() + b"\n"  # blank lines at the end are no rows
             with _reading(path, "CSV"):
                 frame = _read_csv(header + block, columns=columns.used)
             if len(frame):
@@ -416,7 +419,8 @@ def _read_names(column: Any, name: str) -> NDArray[Any]:
         return column
     if column.dtype.is_nested() or column.dtype.is_object():
         raise _nested_error(name)
-    return np.asarray(column.to_numpy())
+    wide = "128" in str(column.dtype)  # integers that NumPy has not
+    return np.asarray((column.cast(_polars().String) if wide else column).to_numpy())
 
 
 def _numbers(column: Any, name: str) -> tuple[Floats, NDArray[np.bool_]]:

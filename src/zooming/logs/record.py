@@ -15,9 +15,10 @@ from zooming.errors import ConfigurationError
 from zooming.spaces.axes import axes_of
 from zooming.spaces.flatten import build_tree
 from zooming.spaces.names import column_names
-from zooming.validation import check_float, check_int, import_frames
+from zooming.validation import check_float, check_int, import_frames, known_options
 
 
+@known_options
 def record(
     env: Any,
     policy: Any,
@@ -124,6 +125,7 @@ def record(
     return make_log(found, episode_of, names, n_state, library)
 
 
+@known_options
 def to_log(agent: Any, library: str = "polars") -> Any:
     """Return the transitions that an agent keeps, as a log.
 

@@ -93,17 +93,17 @@ class BoxTable(Table):
         self, axes: Axes, core: NDArray[Any], rows: NDArray[Any], stats: Floats | None = None
     ) -> None:
         self.axes, self.core, self.rows = axes, core, rows
-        if self.has_budget:
-            self.episode_kernels = self._within_budget
-        elif core["bonus_rule"][0] and self.episode_kernels is box_kernels.SCALED_BONUS:
-            self.episode_kernels = box_kernels.ANY_BONUS
         if stats is None:
             stats = np.zeros((len(rows) if has_stats(core) else 0, int(core["n_stats"][0])))
         self.stats = stats
         self.prepare()
 
     def prepare(self) -> None:
-        """Make the scratch memory and the handle for the kernels."""
+        """Choose the kernels, and make their scratch memory and handle."""
+        if self.has_budget:
+            self.episode_kernels = self._within_budget
+        elif self.core["bonus_rule"][0] and self.episode_kernels is box_kernels.SCALED_BONUS:
+            self.episode_kernels = box_kernels.ANY_BONUS
         n_state, n_action = int(self.core["n_state"][0]), int(self.core["n_action"][0])
         self._place = np.full(kernels.N_PLACES, -1)
         self._scratch = (

@@ -79,12 +79,7 @@ def fault(core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats) -
 
 
 def _fault_of_boxes(
-    core: NDArray[Any],
-    rows: NDArray[Any],
-    stats: Floats,
-    axes: Floats,
-    n_roots: int,
-    n_axes: int,
+    core: NDArray[Any], rows: NDArray[Any], stats: Floats, axes: Floats, n_roots: int, n_axes: int
 ) -> str | None:
     """Return a sentence on the first fault of the boxes, or None. Rows must form a forest."""
     cubes, atoms = bool(core["cubes"][0]), axes[:, kernels.ATOMS]

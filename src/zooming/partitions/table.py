@@ -30,7 +30,8 @@ from zooming.validation import Floats, Ints
 
 Answer = tuple[int, int]
 _MADE_ANEW = {  # attributes that a copy makes for itself
-    "handle", "_place", "_scratch", "_beside", "_act", "_update", "next_step", "play", "replay",
+    "episode_kernels", "handle", "_place", "_scratch", "_beside", "_act", "_update", "next_step",
+    "play", "replay",
 }  # fmt: skip
 
 

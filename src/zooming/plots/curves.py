@@ -22,7 +22,7 @@ from zooming.analysis.regret import (
 )
 from zooming.errors import ConfigurationError
 from zooming.plots.style import BAND, GRAY, drawing, line, set_integer_ticks
-from zooming.validation import Floats, Ints
+from zooming.validation import Floats, Ints, check_choice
 
 N_BINS = 40  # of episodes, over which returns are averaged
 SCALES = ("log", "linear")
@@ -230,15 +230,10 @@ def draw_legend(ax: Any, n_seeds: list[int], where: str) -> None:
     title = f"mean and 95 % band, {seeds} seeds" if max(n_seeds) > 1 else None
     legend = ax.legend(loc=where, title=title, alignment="left")
     legend.get_title().set_color(GRAY)
-    for text in legend.get_texts():
-        text.set_parse_math(False)  # a name with two dollar signs is no formula
 
 
 def learning_curves(
-    groups: Mapping[str, Group] | Group,
-    ax: Any = None,
-    *,
-    optimum: float | Optimal | None = None,
+    groups: Mapping[str, Group] | Group, ax: Any = None, *, optimum: float | Optimal | None = None
 ) -> Any:
     """Draw the mean return of each agent over the episodes, with a 95 % band over its seeds.
 
@@ -315,8 +310,7 @@ def regret(
     >>> ax.lines[0].get_ydata().tolist(), ax.get_legend_handles_labels()[1]
     ([2.0, 3.0, 3.5], ['A'])
     """
-    if scale not in SCALES:
-        raise ConfigurationError(f"scale={scale!r}: choose one of {', '.join(SCALES)}")
+    check_choice("scale", scale, SCALES)
     named = {label: _regrets(group) for label, group in label_groups(groups, Regret).items()}
     with drawing(ax) as ax:
         least, lowest, last = math.inf, 0.0, 1
@@ -339,8 +333,7 @@ def regret(
                 ax.set_ylim(0, None if math.isfinite(least) else 1)
             ax.yaxis.set_major_formatter("{x:,.0f}")
             set_integer_ticks(ax.xaxis)
-        where = "lower right" if ax.get_yscale() == "log" else "upper left"  # beside growing lines
-        draw_legend(ax, [len(regrets) for regrets in named.values()], where)
+        draw_legend(ax, [len(regrets) for regrets in named.values()], "best")
     return ax
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from zooming.analysis.optimal import Optimal
 from zooming.errors import ConfigurationError
 from zooming.partitions.view import Partition, View
-from zooming.plots.style import TICKS, drawing
+from zooming.plots.style import TICKS, drawing, show_literally
 from zooming.validation import Floats, count_noun
 
 MOST_TICKS = 12  # integers of an axis that are all labeled
@@ -167,5 +167,6 @@ def add_colorbar(drawn: Any, ax: Any, text: str) -> Any:
     n = len(several)  # Matplotlib takes shares of the width of all of them
     bar = several[0].figure.colorbar(drawn, ax=several, label=text, fraction=0.15 / n, pad=0.05 / n)
     bar.outline.set_linewidth(0.8)
+    show_literally(bar.ax.yaxis.label)
     bar.ax.tick_params(labelsize=TICKS)
     return bar

@@ -66,8 +66,9 @@ def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
             ax = plt.subplots(figsize=(5, 3.8), layout="constrained")[1]
         yield ax
         # A given Axes was made with the caller's settings, so each property is set on it.
-        for label in (ax.title, ax.xaxis.label, ax.yaxis.label):
-            label.set_parse_math(False)  # a name with two dollar signs is no formula
+        show_literally(ax.title, ax.xaxis.label, ax.yaxis.label)
+        if ax.get_legend() is not None:
+            show_literally(*ax.get_legend().get_texts())
         ax.title.set_fontsize(_TEXT + 1)
         for label in (ax.xaxis.label, ax.yaxis.label):
             label.set_fontsize(_TEXT)
@@ -78,6 +79,13 @@ def drawing(ax: Any, *, boxed: bool = False) -> Iterator[Any]:
         if not boxed:
             ax.grid(True, color="0.9", linewidth=0.6)
             ax.set_axisbelow(True)
+
+
+def show_literally(*texts: Any) -> None:
+    """Let texts of matplotlib show names from data: two dollar signs are no formula."""
+    for text in texts:
+        text.set_parse_math(False)
+        text.set_text(text.get_text().encode(errors="replace").decode())  # lone surrogates
 
 
 def panels(ax: Any, n_rows: int, n_columns: int, size: tuple[float, float] = (2.7, 2.4)) -> Any:

@@ -20,14 +20,7 @@ import numpy as np
 
 from zooming.errors import SpaceError
 from zooming.kernels import ATOMS, bend, unbend
-from zooming.spaces.flatten import (
-    CATEGORICAL,
-    INTERVAL,
-    LARGEST_WHOLE,
-    ORDERED,
-    Node,
-    build_tree,
-)
+from zooming.spaces.flatten import CATEGORICAL, INTERVAL, LARGEST_WHOLE, ORDERED, Node, build_tree
 from zooming.validation import Floats, as_float, check_float, short_repr
 
 MAX_AXES = 48  # a split has a bit mask of axes
@@ -62,17 +55,8 @@ class Axes:
     ----------
     observation_space, action_space : gymnasium.Space
         The spaces of the environment.
-    bounds : dict, optional
-        {axis: (low, high)}. Values beyond these ends count as the ends.
-    ordered : bool or names of axes, default False
-        Discrete axes whose neighboring values are similar. True means all of them.
-    squash : bool, float or dict, default False
-        Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
-    weights : dict or sequence, optional
-        Weight of each axis in the metric: {axis: weight}, or one number per axis.
-    names : dict or sequence, optional
-        Names of the axes for everything that is printed, drawn or written: {axis: name}, or one
-        name per axis, the state's first.
+    bounds, ordered, squash, weights, names
+        As for `Agent`.
 
     Examples
     --------

@@ -20,7 +20,7 @@ from zooming.errors import ConfigurationError, TransitionError
 from zooming.kernels import ATOMS, FIRST_VALUE, LOW, WIDTH, read_mask
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL, INTERVAL, Branch, Leaf, as_numbers
-from zooming.validation import Floats
+from zooming.validation import Floats, short_repr
 
 MASK, LEAST, MOST = "action_mask", "action_low", "action_high"
 _MOST_VALUES = 2**16  # of an axis with a mask, which has one entry per value
@@ -63,7 +63,12 @@ def has_mask(info: Any) -> bool:
 
     Call this fast check first: most info dicts do not restrict actions.
     """
-    return bool(info) and (MASK in info or LEAST in info or MOST in info)
+    try:
+        return bool(info) and (MASK in info or LEAST in info or MOST in info)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"info is {short_repr(info)}; give the dict that came with the observation"
+        ) from error
 
 
 def split_info(info: Any, n: int, is_batch: bool) -> list[Mapping[str, Any] | None]:

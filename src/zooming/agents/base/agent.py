@@ -9,11 +9,12 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self, Unpack
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.agents import warm_start as warm_starts
 from zooming.agents.base import episodes
 from zooming.agents.base.episodes import Episode, Play
 from zooming.agents.base.problem import LearningProblem, stated_steps
@@ -24,7 +25,6 @@ from zooming.agents.files import registry
 from zooming.agents.files.options import build_agent, fixed_options_of, options_of
 from zooming.agents.training.history import History
 from zooming.agents.training.replay import Transitions, update_each
-from zooming.agents.warm_start import WarmStartOptions, warm_start
 from zooming.envs.compiled import find_compiled
 from zooming.envs.starts import FIXED
 from zooming.errors import ConfigurationError
@@ -36,7 +36,7 @@ from zooming.validation import Floats, Ints, as_float, check_int, known_options,
 
 # Methods that read what was learned. They wait while another thread changes it.
 READING = ("predict", "value", "q_value", "visits", "partition", "status")
-STEP_FIRST = ("act", "value", "q_value", "visits", "partition")
+STEP_FIRST = ("act", "update", "value", "q_value", "visits", "partition")
 UNDOUBTED = 20  # episodes before which nothing is doubted
 MOST_OTHERS = 64  # open episodes that an action may depend on
 ENOUGH_STARTS = 20  # equal starts in a row after which no other start is expected
@@ -182,8 +182,9 @@ class Agent(ABC):
         The environment to learn on.
     horizon : int, optional
         Steps of an episode. By default the environment's own number.
-    reward_range : (float, float), default (0.0, 1.0)
-        Lowest and highest reward of one step. `zooming.reward_range(env)` proposes a range.
+    reward_range : (float, float), optional
+        Lowest and highest reward of one step. By default the environment's own `reward_range`, or
+        (0, 1) if it states none. `zooming.reward_range(env)` proposes a range.
     rewards : {"refuse", "clip"}, default "refuse"
         "refuse" raises an error for a reward outside `reward_range`. "clip" learns from the nearer
         end, counts it in `n_clipped` and warns once; returns keep the reward that was paid. NaN and
@@ -397,30 +398,7 @@ class Agent(ABC):
         actions = self.explore_many(given, states, allowed)
         return self.axes.shaped_action(actions if is_batch else actions[0])
 
-    def warm_start(
-        self, rule: Any, episodes: int = 200, **options: Unpack[WarmStartOptions]
-    ) -> History:
-        """Play a rule and learn from it.
-
-        Later calls of `learn` keep the rule until the agent is as good. While the rule is kept,
-        `predict` plays the rule. See `zooming.agents.warm_start`.
-
-        Parameters
-        ----------
-        rule : function, Agent or rule
-            A function `rule(step, observation)` that returns an action, or an object with
-            `predict`: an agent, or the rule of a gallery problem.
-        episodes : int, default 200
-            Number of episodes that the rule plays first, at least 40.
-        **options
-            confidence, loss and progress_bar, see `WarmStartOptions`.
-
-        Returns
-        -------
-        History
-            The episodes that the rule played.
-        """
-        return warm_start(self, rule, episodes, **options)
+    warm_start = warm_starts.warm_start
 
     @property
     def interrupted_history(self) -> History | None:
@@ -631,8 +609,8 @@ class Agent(ABC):
         """Whether the rule of a warm start is still in use."""
         return self.guide is not None and bool(self.guide.is_open)
 
-    @known_options
     @reading
+    @known_options
     def predict(
         self,
         observation: Any,

@@ -135,7 +135,7 @@ class Episode:
             The step to learn from. The last one first makes values known to the steps before it.
         """
         step = next(iter(self._waiting), -1) if step is None else step
-        if self.is_over or step not in self._waiting:
+        if self.is_over or step not in [*self._waiting]:  # also if `step` has no hash
             raise self._refuse("update", step)
         observation, played = self._waiting[step]
         played = played if action is None else action

@@ -136,11 +136,7 @@ class Exploration:
     """
 
     def __init__(
-        self,
-        leaves: list[Leaf],
-        epsilon: float,
-        noise: float,
-        kinds: Sequence[str] | None = None,
+        self, leaves: list[Leaf], epsilon: float, noise: float, kinds: Sequence[str] | None = None
     ) -> None:
         self.epsilon, self.noise = epsilon, noise
         self.low = np.concatenate([leaf.low for leaf in leaves])

@@ -180,6 +180,16 @@ class LearningProblem:
             return low if number < low else high
         raise self.bad_reward(step, number)
 
+    def check_action_space(self, env: Any) -> None:
+        """Raise ConfigurationError if the environment has another action space than at first."""
+        space, own = env.action_space, self.axes.action_space
+        if space is not own and space != own:
+            raise ConfigurationError(
+                f"{self.env_name}: its action space was {own} when the agent was made, but is "
+                f"{space} now; keep one space with all actions, and say in info which are "
+                "feasible: action_mask, action_low, action_high"
+            )
+
     # --- errors -----------------------------------------------------------------------------------
 
     @property

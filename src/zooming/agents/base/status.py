@@ -191,7 +191,7 @@ def own_policy(agent: Any) -> Any:
         "was not shown to be as good. In Python, agent.explain() tells what predict plays, after "
         "agent.guide.set_rule(rule) if the agent was loaded",
         UserWarning,
-        stacklevel=3,
+        stacklevel=count_own_frames(),
     )
     found = copy.copy(agent)
     found.guide = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ from zooming.agents.files.env import (
 from zooming.agents.files.options import check_accepted
 from zooming.agents.warm_start import Guide
 from zooming.errors import CheckpointError, ConfigurationError
-from zooming.validation import check_int, count_own_frames, short_repr
+from zooming.validation import as_path, check_int, count_own_frames, known_options, short_repr
 from zooming.version import __version__
 
 if TYPE_CHECKING:
@@ -82,6 +81,7 @@ def to_bytes(agent: Agent) -> bytes:
     return files.pack_container(header, arrays)
 
 
+@known_options
 def load(path: str | os.PathLike[str], env: Any = None) -> Agent:
     """Load an agent from a file, to use it or to continue learning.
 
@@ -137,7 +137,7 @@ def load_as(kind: type[Kind], path: str | os.PathLike[str], env: Any = None) -> 
 
 
 def _load(path: str | os.PathLike[str], env: Any, mine: type[Agent] | None = None) -> Agent:
-    content = Path(path).read_bytes()
+    content = as_path(path).read_bytes()
     if is_block(content):
         return load_block(path, content, env)  # type: ignore[no-any-return]
     return from_bytes(content, path, env, mine)

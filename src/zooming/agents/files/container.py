@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.errors import CheckpointError
+from zooming.validation import as_path
 
 MAGIC = b"zooming\x00"
 VERSION = 1
@@ -46,7 +47,7 @@ def writable_path(path: str | os.PathLike[str]) -> Path:
     All writers of the package call this first. Raise FileNotFoundError if the folder does not
     exist, and OSError if something that is not a regular file is there.
     """
-    given = Path(path)
+    given = as_path(path)
     target = Path(os.path.realpath(given)) if given.is_symlink() else given
     if not target.parent.is_dir():
         raise FileNotFoundError(
@@ -58,6 +59,8 @@ def writable_path(path: str | os.PathLike[str]) -> Path:
         return target
     except OSError as error:  # a cycle of links
         raise OSError(error.errno, f"cannot write: {error.strerror}", str(path)) from error
+    except ValueError as error:  # a character that no file name has
+        raise OSError(errno.EINVAL, f"cannot write: {error}", repr(path)) from error
     if not stat.S_ISREG(mode):
         kind = next(name for test, name in _KINDS if test(mode))
         raise OSError(

@@ -10,6 +10,8 @@ import gymnasium as gym
 import numpy as np
 
 from zooming.errors import CheckpointError, ConfigurationError
+from zooming.spaces.axes import Axes, axes_of
+from zooming.spaces.flatten import build_tree
 
 if TYPE_CHECKING:
     from zooming.agents.base.agent import Agent
@@ -61,14 +63,18 @@ class StoredEnv:
 def compare_env(path: Any, stored: Agent, env: Any) -> None:
     """Raise CheckpointError for the first axis in which `env` differs from the stored spaces."""
     try:
-        options = {**stored.axes.options, "names": None}
-        given = type(stored.axes)(env.observation_space, env.action_space, **options)
+        states = build_tree(env.observation_space, "state", "observation_space")
+        actions = build_tree(env.action_space, "action", "action_space")
+        paths = [axis.path for axis in axes_of(states, actions)]
+        if paths == stored.axes.paths:  # else options would name axes that are not there
+            options = {**stored.axes.options, "names": None}
+            given = Axes(env.observation_space, env.action_space, **options)
     except ConfigurationError as error:
         raise CheckpointError(f"{path}: the given environment does not fit: {error}") from error
-    if stored.axes.paths != given.paths:
+    if paths != stored.axes.paths:
         raise CheckpointError(
             f"{path}: learned on the axes {stored.axes.paths}, but the given environment has "
-            f"{given.paths}"
+            f"{paths}"
         )
     were = [*stored.axes.states.leaves(), *stored.axes.actions.leaves()]
     are = [*given.states.leaves(), *given.actions.leaves()]

@@ -45,24 +45,6 @@ class AdaptiveQ(QLearner):
     bonus : float or Bonus, optional
         Exploration bonus: a number c means c / sqrt(t), or an object of `zooming.bonuses`.
         By default c is 0.1 times the span of `reward_range`.
-    horizon : int, optional
-        Steps of an episode. By default the environment's own number.
-    reward_range : (float, float), optional
-        Lowest and highest reward of one step. By default the environment's own `reward_range`, or
-        (0, 1) if it states none. `zooming.reward_range(env)` proposes a range.
-    rewards : {"refuse", "clip"}, default "refuse"
-        Raise an error for a reward outside `reward_range`, or learn from the nearer end.
-    bounds : dict, optional
-        {axis: (low, high)}. Values beyond these ends count as the ends.
-    ordered : bool or names of axes, default False
-        Discrete axes whose neighboring values are similar. True means all of them.
-    squash : bool, float or dict, default False
-        Maps unbounded axes to an interval: True, a scale, or {axis: scale}.
-    weights : dict or sequence, optional
-        Weight of each axis in the metric: {axis: weight}, or one number per axis.
-    names : dict or sequence, optional
-        Names of the axes for everything that is printed, drawn or written: {axis: name}, or one
-        name per axis, the state's first. By default those of `env.metadata["names"]`, if any.
     split : {"all", "longest", "variance", "median"}, default "all"
         Sides that a split halves: all that are longer than half the diameter, or one longest side.
         The last two see the data in a ball, see `docs/spaces.md`: they cut the side where the
@@ -75,14 +57,14 @@ class AdaptiveQ(QLearner):
     steps_per_partition : int, optional
         With `max_balls`: steps in a row that share a partition. By default, as many as it takes for
         40 balls in each.
-    seed : int, optional
-        Seed of the agent and of its environment. By default a random one.
     cap : {"remaining", "horizon"}, default "remaining"
         Cap values by the steps that remain or, as in the paper, by the horizon.
     action : {"center", "uniform"}, default "center"
         Play the center of the chosen ball or, as in the paper, a uniform draw from it.
     ties : {"random", "first"}, default "random"
         Choose a random ball among those of equal Q, as in the paper, or the first one.
+    horizon, reward_range, rewards, bounds, ordered, squash, weights, names, seed
+        As for `Agent`.
 
     Examples
     --------

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from zooming import bonuses
@@ -23,7 +22,7 @@ from zooming.metrics.space import SIDES, metric_from_json, metric_to_json
 from zooming.partitions.balls import BallTable
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
-from zooming.validation import check_float, check_int
+from zooming.validation import check_flag, check_float, check_int
 
 MOST_BYTES = 1e9  # largest memory that a loaded file may require
 
@@ -52,7 +51,7 @@ class MetricQ(QLearner):
     max_balls : int, optional
         Largest number of active balls. At that number no ball is added.
     bonus, cap, ties, action, horizon, reward_range, rewards, bounds, squash, seed
-        As for `AdaptiveQ`.
+        As for `AdaptiveQ` and `Agent`.
 
     Examples
     --------
@@ -102,9 +101,7 @@ class MetricQ(QLearner):
                 f"{', '.join(f'metrics.{name}' for name in KINDS)}"
             )
         self.metric = metric
-        if not isinstance(lazy, (bool, np.bool_)):
-            raise ConfigurationError(f"lazy={lazy!r}: give True or False")
-        self.lazy = bool(lazy)
+        self.lazy = check_flag(lazy, "lazy")
         if self.lazy and oracle is not None:
             raise ConfigurationError(
                 "lazy=True uses no oracle; give lazy=True or oracle=, not both"

@@ -78,7 +78,7 @@ class NetQ(QLearner):
         Play the point of the chosen cell, or a uniform draw from the cell. "corner" plays the low
         corner and exists for files of older versions.
     bonus, cap, ties, horizon, reward_range, rewards, bounds, ordered, squash, weights, names, seed
-        As for `AdaptiveQ`.
+        As for `AdaptiveQ` and `Agent`.
 
     Examples
     --------

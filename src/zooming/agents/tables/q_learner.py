@@ -154,18 +154,19 @@ class QLearner(Agent):
     # --- learning ---------------------------------------------------------------------------------
 
     def act(
-        self, step: int, observation: Any = None, *, info: Mapping[str, Any] | None = None
+        self, step: Any = None, observation: Any = None, *, info: Mapping[str, Any] | None = None
     ) -> Any:
         with self.run.lock:
             return self._act(step, observation, info, False)
 
+    # Arguments that are missing are refused as None: a wrapper would cost 0.1 us a call.
     def update(
         self,
-        step: int,
-        observation: Any,
-        action: Any,
-        reward: float,
-        next_observation: Any,
+        step: Any = None,
+        observation: Any = None,
+        action: Any = None,
+        reward: Any = None,
+        next_observation: Any = None,
         terminated: bool = False,
         *,
         next_info: Mapping[str, Any] | None = None,
@@ -572,7 +573,7 @@ class QLearner(Agent):
 
 
 def completed(core: NDArray[Any], fresh: NDArray[Any]) -> NDArray[Any]:
-    """Return a stored core with the field that it lacks if it is of an older file."""
+    """Add `mean_reward` to the core of an older file, which lacks it. Return others unchanged."""
     if set(fresh.dtype.names or ()) - set(core.dtype.names or ()) != {"mean_reward"}:
         return core
     found = fresh.copy()

@@ -10,18 +10,12 @@ from numpy.typing import NDArray
 
 from zooming.agents.base.status import clipping_text
 from zooming.agents.files.options import build_agent
-from zooming.agents.tables.adaptive_q import (
-    first_boxes,
-    set_budget,
-    split_core,
-    take_split_options,
-)
+from zooming.agents.tables.adaptive_q import first_boxes, set_budget, split_core, take_split_options
 from zooming.agents.tables.q_learner import QLearner, check_n_rows
-from zooming.errors import ConfigurationError
 from zooming.kernels.boxes.layout import INDEX
 from zooming.kernels.boxes.trees import N_TREE_STATS
 from zooming.partitions.boxes import TreeTable
-from zooming.validation import check_float
+from zooming.validation import check_flag, check_float
 
 
 class TreeQ(QLearner):
@@ -47,7 +41,7 @@ class TreeQ(QLearner):
     slope : float, default 0.6
         Bonus of a ball without noise, divided by its side, in units of the span of `reward_range`.
     split, max_balls, max_bytes, ties, horizon, reward_range, rewards, bounds, ordered, squash
-        As for `AdaptiveQ`, and so are `weights`, `names` and `seed`.
+        As for `AdaptiveQ` and `Agent`, and so are `weights`, `names` and `seed`.
 
     Examples
     --------
@@ -81,9 +75,7 @@ class TreeQ(QLearner):
         max_bytes: int | None = None,
         seed: int | None = None,
     ) -> None:
-        if not isinstance(shared, bool):
-            raise ConfigurationError(f"shared={shared!r}: give True or False")
-        self.shared = self.shares_steps = shared
+        self.shared = self.shares_steps = check_flag(shared, "shared")
         super().__init__(
             env, bonus=0.0, ties=ties, horizon=horizon, reward_range=reward_range, rewards=rewards,
             bounds=bounds, ordered=ordered, squash=squash, weights=weights, names=names,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import operator
 import sys
 import threading
 import time
@@ -42,7 +43,7 @@ from zooming.methods import UpperMethod
 from zooming.progress import progress
 from zooming.spaces.flatten import build_tree
 from zooming.spaces.masks import has_mask, split_info
-from zooming.validation import check_int, short_repr, takes_arguments
+from zooming.validation import check_choice, check_int, short_repr, takes_arguments
 
 
 def can_step_on(agent: Agent) -> bool:
@@ -159,10 +160,13 @@ class Pauses:
 
 
 def _check_stops(checkpoints: Iterable[int], episodes: int) -> list[int]:
-    stops = sorted({int(k) for k in checkpoints})
+    try:
+        stops = sorted({operator.index(k) for k in checkpoints})
+    except TypeError:
+        stops = [0]  # not a list of whole numbers
     if stops and not (stops[0] >= 1 and stops[-1] <= episodes):
         raise ConfigurationError(
-            f"checkpoints={short_repr(stops)}: give numbers of episodes from 1 to {episodes}"
+            f"checkpoints={short_repr(checkpoints)}: give numbers of episodes from 1 to {episodes}"
         )
     return stops
 
@@ -215,8 +219,7 @@ def learn(
     callback: Callback | Iterable[Callback] | None,
 ) -> History:
     """Play episodes and return their history. A callback may end the run early."""
-    if driver not in DRIVERS:
-        raise ConfigurationError(f"driver={driver!r}: choose one of {DRIVERS}")
+    check_choice("driver", driver, DRIVERS)
     episodes = check_int(episodes, "episodes", 0)
     if env is not None:
         if driver == "fused":
@@ -342,6 +345,7 @@ class _Python:
         for episode in range(int(log.done[0]), end):
             observation, info = reset(env, _env_seed(agent) if agent.run.env_rng is None else None)
             agent.run.env_rng = inner.np_random
+            agent.problem.check_action_space(env)
             first, total = observation, 0.0
             if episode == 0 and info and has_mask(info):
                 _check_takes_info(agent)

@@ -118,7 +118,7 @@ class History:
         clipped = f", {self.n_clipped:,} rewards clipped" if self.n_clipped else ""
         mean = f"mean return of the last {len(tail)}: {plain(float(tail.mean()), 5)}"
         rule = f", {words}" if (words := self._rule_words()) else ""
-        count = f"{self.n_balls[-1]} {self._counted}"
+        count = f"{self.n_balls[-1]:,} {self._counted}"
         return f"History({len(self)} episodes, {mean}, {count}{clipped}{rule})"
 
     @property

@@ -14,9 +14,10 @@ from zooming.agents.base.agent import Agent
 from zooming.agents.training.history import History
 from zooming.envs.compiled import find_compiled
 from zooming.errors import ConfigurationError
-from zooming.validation import check_int, n_cores
+from zooming.validation import check_int, known_options, n_cores
 
 
+@known_options
 def learn_many(
     make_agent: Callable[..., Agent],
     env: Any,

@@ -18,11 +18,12 @@ from zooming.analysis.audit.boxes import audit_boxes
 from zooming.analysis.audit.report import Audit, Law
 from zooming.analysis.optimal import Optimal
 from zooming.errors import ConfigurationError
-from zooming.validation import check_int
+from zooming.validation import check_int, known_options
 
 __all__ = ["Audit", "Law", "audit"]
 
 
+@known_options
 def audit(
     agent: Agent, optimal: Optimal | None = None, *, n_points: int = 2000, seed: int = 0
 ) -> Audit:
@@ -59,13 +60,12 @@ def audit(
     True
     """
     if not isinstance(agent, QLearner) or not agent.has_lemmas:
-        why = "has a rule of its own"
+        why = "splits or learns by a rule of its own"
         if not isinstance(agent, QLearner):
-            n_balls = getattr(agent, "n_balls", 0)
-            why = f"counts the {agent.counted} in n_balls" if n_balls else "keeps no balls"
+            why = "keeps no balls of the paper's algorithm"
         raise ConfigurationError(
-            f"{type(agent).__name__} {why}, to which no lemma of the paper applies; AdaptiveQ, "
-            "NetQ and MetricQ can be audited"
+            f"{type(agent).__name__} {why}, so no lemma applies to it; AdaptiveQ, NetQ and MetricQ "
+            "can be audited"
         )
     check_int(n_points, "n_points", 1)
     if optimal is not None and not isinstance(optimal, Optimal):
@@ -75,7 +75,7 @@ def audit(
             f"the optimum is for {optimal.horizon} steps, the agent plays {agent.horizon}: solve "
             "its environment"
         )
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(check_int(seed, "seed", 0, None))
     if isinstance(agent, MetricQ):
         return audit_balls(agent, optimal, n_points, generator)
     return audit_boxes(agent, optimal, n_points, generator)

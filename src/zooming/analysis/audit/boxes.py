@@ -86,7 +86,7 @@ def _samples(
 
 
 def _removes(agent: QLearner) -> bool:
-    """Return whether a budget breaks lemmas: balls may have been removed, or steps share balls."""
+    """Return whether `max_balls` has made the agent remove balls, or share them between steps."""
     return bool(agent.table.has_budget and (agent.is_full or agent.table.core["shared"][0]))
 
 

@@ -20,7 +20,7 @@ from zooming.errors import ConfigurationError
 from zooming.export.forms import PolicyForm
 from zooming.export.grid import NEAREST, ActionGrid
 from zooming.export.tree import DecisionTree
-from zooming.validation import Floats, check_float, short_repr
+from zooming.validation import Floats, check_choice, check_float, short_repr
 
 LONGEST_NAME = 40  # C99 tells names of 63 characters apart, and ours get endings
 # C type of states and thresholds; "int" means states in whole units of 1 / scale.
@@ -143,10 +143,7 @@ def c_code(
 def c_name(name: str, number: str, scale: float) -> str:
     """Return the prefix of C names for `name`. Raise ConfigurationError if an option is wrong."""
     prefix = re.sub(r"\W", "_", name, flags=re.ASCII) if isinstance(name, str) else ""
-    if number not in NUMBERS:
-        raise ConfigurationError(
-            f"number={number!r}: choose one of {', '.join(map(repr, NUMBERS))}"
-        )
+    check_choice("number", number, NUMBERS)
     if not re.match(r"[A-Za-z]", prefix) or len(prefix) > LONGEST_NAME:
         raise ConfigurationError(
             f"name={short_repr(name)}: give at most {LONGEST_NAME} letters, digits and "

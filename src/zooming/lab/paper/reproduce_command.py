@@ -20,15 +20,7 @@ from zooming.analysis.intervals import Interval, mean_interval
 from zooming.errors import ConfigurationError
 from zooming.lab.paper.claims import Verdict, growth_exponent, overall
 from zooming.lab.paper.figures import Figure, figures_named
-from zooming.lab.paper.sweep import (
-    ADAPTIVE,
-    CENTERS,
-    HEURISTICS,
-    NET,
-    UNTUNED,
-    Evidence,
-    sweep,
-)
+from zooming.lab.paper.sweep import ADAPTIVE, CENTERS, HEURISTICS, NET, UNTUNED, Evidence, sweep
 from zooming.lab.report import FINDINGS
 from zooming.lab.study import engines
 from zooming.lab.study.engines import Stopped, raise_on_sigterm

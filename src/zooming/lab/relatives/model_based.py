@@ -23,7 +23,7 @@ from zooming.partitions.faults import levels
 from zooming.spaces.axes import Axes
 from zooming.spaces.flatten import CATEGORICAL
 from zooming.spaces.masks import has_mask
-from zooming.validation import Ints, check_choice, check_float
+from zooming.validation import Ints, check_choice, check_flag, check_float
 
 Floats = NDArray[np.float64]
 _STORED = ("plan", "model", "counts", "values")
@@ -284,9 +284,7 @@ class ModelLearner(QLearner):
 
     def __init__(self, env: Any, *, planning: str, monotone: bool, **options: Any) -> None:
         self.planning = check_choice("planning", planning, PLANNING)
-        if not isinstance(monotone, bool):
-            raise ConfigurationError(f"monotone={monotone!r}: give True or False")
-        self.monotone = monotone
+        self.monotone = check_flag(monotone, "monotone")
         super().__init__(env, **options)  # last: `NetQ` makes its table there
 
     def make_core(self, *arguments: Any, **options: Any) -> Any:
@@ -337,8 +335,7 @@ class NetMB(ModelLearner, NetQ):
         Forbid that Q and V rise, as in UCBVI. With a bonus that is too small for a proof,
         `monotone` would keep an estimate that is too low.
     **options
-        Options of `NetQ`: spacing, episodes, bonus, points, cap, action, ties, horizon,
-        reward_range, rewards, bounds, ordered, squash, weights, names, seed.
+        Options of `NetQ` and `Agent`.
 
     Examples
     --------
@@ -396,8 +393,8 @@ class AdaptiveMB(ModelLearner):
     max_balls : int, optional
         Largest number of active balls. A ball is split only while its children fit in.
     **options
-        Options of `AdaptiveQ`: bonus (c / sqrt(n), not Exact or Bernstein), cap, ties, action,
-        horizon, reward_range, rewards, bounds, ordered, squash, weights, names, seed.
+        bonus (c / sqrt(n), not Exact or Bernstein), cap, ties, action: as for `AdaptiveQ`. Options
+        of `Agent`.
 
     Examples
     --------

@@ -58,8 +58,7 @@ class NearestNeighborQ(NetQ):
     env : gymnasium.Env
         The environment to learn on.
     **options
-        Options of `NetQ`: spacing, episodes, bonus, points, cap, action, ties, horizon,
-        reward_range, rewards, bounds, ordered, squash, weights, names, seed.
+        Options of `NetQ` and `Agent`.
 
     Examples
     --------

@@ -36,8 +36,7 @@ class RandomizedQ(QLearner):
     max_balls : int, optional
         Largest number of active balls. A ball is split only while its children fit in.
     **options
-        Options of `AdaptiveQ` except `bonus`: cap, ties, action, horizon, reward_range, rewards,
-        bounds, ordered, squash, weights, names, seed.
+        cap, ties, action: as for `AdaptiveQ`. Options of `Agent`.
 
     Examples
     --------

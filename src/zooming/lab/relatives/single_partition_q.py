@@ -22,18 +22,11 @@ from zooming.partitions.boxes import BoxTable, allocate
 from zooming.partitions.faults import fault
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import has_mask
-from zooming.validation import Floats, check_float, check_int
+from zooming.validation import Floats, check_flag, check_float, check_int
 
 _COUNTS = (
-    "turn",
-    "n_splits",
-    "n_trained",
-    "n_evaluated",
-    "n_copies",
-    "kept_rows",
-    "kept_balls",
-    "n_balls",
-)
+    "turn", "n_splits", "n_trained", "n_evaluated", "n_copies", "kept_rows", "kept_balls", "n_balls"
+)  # fmt: skip
 
 
 class SearchTable(BoxTable):
@@ -185,8 +178,7 @@ class SinglePartitionQ(QLearner):
     max_balls : int, optional
         Largest number of active balls. A ball is split only while its children fit in.
     **options
-        Options of `AdaptiveQ`: cap (here "horizon" by default), ties, action, horizon,
-        reward_range, rewards, bounds, ordered, squash, weights, names, seed.
+        cap (here "horizon" by default), ties, action: as for `AdaptiveQ`. Options of `Agent`.
 
     Examples
     --------
@@ -225,9 +217,7 @@ class SinglePartitionQ(QLearner):
         self.growth = check_float(growth, "growth", 1.0, 1e6)
         self.damping = check_float(damping, "damping", 0.0, 1.0)
         self.patience = check_int(patience, "patience", 1)
-        if not isinstance(published, bool):
-            raise ConfigurationError(f"published={published!r}: give True or False")
-        self.published = published
+        self.published = check_flag(published, "published")
         core = split_core(self)
         core["learning"] = kernels.PUBLISHED_SEARCH if published else kernels.SEARCH
         if core["bonus_rule"][0] != kernels.SCALED or isinstance(self.bonus, Doubling):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.base import seeds
+from zooming.agents.base.agent import Agent
 from zooming.agents.base.problem import reset, take_step
 from zooming.agents.training.history import History
 from zooming.envs.compiled import find_compiled
@@ -25,6 +26,7 @@ from zooming.spaces.flatten import CATEGORICAL, INTERVAL
 from zooming.spaces.masks import Allowed
 from zooming.validation import Floats, Ints, check_int, option_names, suggest
 
+OWN = frozenset(option_names(Agent)) - {"env"}
 _SET_HERE = ("policy", "env", "seed")  # options of the library that the adapter sets
 _FOREVER = 2**60  # steps: the agent, not the library, decides when to stop
 _ONE_AT_A_TIME = threading.RLock()
@@ -88,11 +90,8 @@ class DeepAgent(Rival):
     ----------
     env : gymnasium.Env
         The environment to learn on.
-    settings : dict, optional
-        Arguments of the library's class, for example {"learning_rate": 0.001}.
     **options
-        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights,
-        names, seed.
+        Options of `Agent`; all others are arguments of the library's class.
 
     Raises
     ------
@@ -102,21 +101,16 @@ class DeepAgent(Rival):
     Examples
     --------
     >>> import gymnasium as gym
-    >>> agent = DeepAgent(gym.make("zooming/Oil-v0"), {"n_steps": 64}, seed=0)
+    >>> agent = DeepAgent(gym.make("zooming/Oil-v0"), n_steps=64, seed=0)
     >>> history = agent.learn(20)
     >>> len(history), agent.n_episodes
     (20, 20)
     """
 
-    def __init__(
-        self,
-        env: Any,
-        settings: Mapping[str, Any] | None = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, env: Any, **options: Any) -> None:
+        self.settings = {name: options.pop(name) for name in {*options} - OWN}
         super().__init__(env, **options)
-        self.settings = dict(settings or {})
-        learner = import_library("stable_baselines3").PPO
+        learner = import_library("sb3").PPO
         self._check_settings(learner)
         axes = self.axes
         kinds = axes.kinds[: axes.n_state]
@@ -205,6 +199,9 @@ class DeepAgent(Rival):
         found = self.model.policy.predict(seen, deterministic=deterministic)[0]
         return np.array([self._flat(one) for one in found])
 
+    def option_values(self) -> dict[str, Any]:
+        return {**super().option_values(), **self.settings}
+
     @property
     def nbytes(self) -> int:
         """Memory of the networks and of the filled part of the buffer, in bytes."""
@@ -255,7 +252,7 @@ class DeepAgent(Rival):
         known = [name for name in taken if name not in _SET_HERE and not name.startswith("_")]
         for name in self.settings:
             if name not in known:
-                near = suggest(name, [*known, *_own_options()])
+                near = suggest(name, [*known, *OWN])
                 raise OptionError(f"{self.label} has no option {name!r}{near}")
 
     def _make_model(self, learner: Any) -> Any:
@@ -267,18 +264,3 @@ class DeepAgent(Rival):
             model = learner("MlpPolicy", self._played, **{**ours, **self.settings, "seed": seed})
         random.setstate(before)
         return model
-
-
-def _own_options() -> frozenset[str]:
-    """Return the names of the adapter's own options, without those of the library."""
-    return frozenset(option_names(DeepAgent)) - {"env", "settings"}
-
-
-def make_deep(env: Any, **options: Any) -> DeepAgent:
-    """Return PPO of Stable-Baselines3, with the step in the observation.
-
-    Options that are not the adapter's own are passed to the library.
-    """
-    own = _own_options()
-    ours = {name: options.pop(name) for name in [*options] if name in own}
-    return DeepAgent(env, options, **ours)

@@ -43,8 +43,7 @@ class GridQ(Rival):
     initial : float, default 0.0
         Value of Q before the first visit.
     **options
-        Options of `Agent`: horizon, reward_range, rewards, bounds, ordered, squash, weights,
-        names, seed.
+        Options of `Agent`.
 
     Examples
     --------

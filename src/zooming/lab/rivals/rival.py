@@ -15,19 +15,19 @@ from zooming.kernels import LOW
 from zooming.spaces.masks import Allowed
 from zooming.validation import Floats, Ints
 
-# Name of the package that is installed, and the extra of zooming that brings it.
-_PACKAGES = {
-    "cmaes": ("cmaes", "rivals"),
-    "stable_baselines3": ("stable-baselines3", "sb3"),
+# Of the agents of a study that run a library: its package, module, and the extra that brings it.
+LIBRARIES = {
+    "rule-search": ("cmaes", "cmaes", "rivals"),
+    "sb3": ("stable-baselines3", "stable_baselines3", "sb3"),
 }
 
 
-def import_library(module: str) -> Any:
-    """Import a module of a rival's library.
+def import_library(kind: str) -> Any:
+    """Import the library that agents of a kind run.
 
     If the library is not installed, raise ConfigurationError with the pip command.
     """
-    package, extra = _PACKAGES[module.partition(".")[0]]
+    package, module, extra = LIBRARIES[kind]
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -42,10 +42,7 @@ def library_of(kind: str) -> str | None:
     >>> library_of("rule-search"), library_of("sb3:PPO"), library_of("auto")
     ('cmaes', 'stable-baselines3', None)
     """
-    return _LIBRARIES.get(kind.partition(":")[0])
-
-
-_LIBRARIES = {"rule-search": "cmaes", "sb3": "stable-baselines3"}
+    return LIBRARIES.get(kind.partition(":")[0], (None,))[0]
 
 
 def versions_of(kinds: Iterable[str]) -> dict[str, str]:

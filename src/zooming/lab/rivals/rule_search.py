@@ -74,7 +74,7 @@ class RuleSearch(Rival):
         self.episodes = check_int(episodes, "episodes", 1)
         planned = max(1, round(math.sqrt(self.episodes / 50)))
         self.repeats = planned if repeats is None else check_int(repeats, "repeats", 1)
-        cmaes = import_library("cmaes")
+        cmaes = import_library("rule-search")
         n = len(self._shape.low)
         self.search = cmaes.CMA(
             np.full(n, 0.5), self.sigma, bounds=np.array([[0.0, 1.0]] * n),

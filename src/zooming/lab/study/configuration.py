@@ -31,7 +31,7 @@ from zooming.analysis.evaluate import evaluate
 from zooming.errors import ConfigurationError, ZoomingError
 from zooming.lab.study import modules
 from zooming.lab.study.problems import AGENTS, DEEP, OPTIMUM, AgentChoice, Problem, json_default
-from zooming.validation import Ints, check_int, option_names, refuse_unknown
+from zooming.validation import Ints, check_choice, check_int, option_names, refuse_unknown
 
 # Limits of a chunk. Long runs get small chunks: interruptions lose little, and all cores work.
 MOST_SEEDS, MOST_EPISODES = 20, 40_000
@@ -58,8 +58,7 @@ class Configuration:
         check_int(self.episodes, "episodes", 1)
         check_int(self.n_seeds, "seeds", 1)
         check_int(self.entropy, "entropy", 0, most=None)
-        if self.optimum not in OPTIMUM:
-            raise ConfigurationError(f"optimum={self.optimum!r}: choose one of {OPTIMUM}")
+        check_choice("optimum", self.optimum, OPTIMUM)
         if not self.problems or not self.agents:
             raise ConfigurationError(
                 "a study needs at least one problem and one agent; zooming list shows some"

@@ -218,11 +218,9 @@ def raise_on_sigterm() -> Iterator[list[int]]:
         stop.append(128 + number)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, handle)
-    try:
+    with _restore_handler(signal.SIGTERM):
+        signal.signal(signal.SIGTERM, handle)
         yield stop
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import gymnasium as gym
@@ -88,8 +87,3 @@ def ids_here(name: str) -> list[str]:
     having = {module: text for module, text in texts.items() if f'"{name}"' in text}
     registering = [module for module, text in having.items() if "register(" in text]
     return [f"{module}:{name}" for module in registering or having]
-
-
-def module_names(env_ids: Iterable[str]) -> list[str]:
-    """Return the modules that environment ids name, without duplicates."""
-    return [*dict.fromkeys(module for module, _ in map(split_id, env_ids) if module is not None)]

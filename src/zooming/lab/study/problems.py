@@ -21,7 +21,7 @@ from zooming.agents.tables.net_q import NetQ
 from zooming.analysis.optimal import Optimal
 from zooming.analysis.solve import check_solvable, default_resolution, is_finite, solve
 from zooming.errors import ConfigurationError
-from zooming.lab.rivals.deep import make_deep
+from zooming.lab.rivals.deep import DeepAgent
 from zooming.lab.rivals.grid_q import GridQ
 from zooming.lab.rivals.rule_search import RuleSearch
 from zooming.lab.study import modules
@@ -62,7 +62,7 @@ AGENTS: dict[str, Callable[..., Agent]] = {
     "metric-q": metric_q,
     "grid-q": GridQ,
     "rule-search": RuleSearch,
-    "sb3:PPO": make_deep,
+    "sb3:PPO": DeepAgent,
 }
 DEEP = "sb3:"  # agents that take seconds or minutes a run
 _OIL = {f"oil-{survey}-{sharpness:g}": {"survey": survey, "sharpness": sharpness}
@@ -106,7 +106,8 @@ class Problem:
 
         Call it only for problems that a user named, never for those of a stored study.
         """
-        for module in modules.module_names([self.env_id]):
+        module, _ = modules.split_id(self.env_id)
+        if module is not None:
             modules.import_named(module)
 
     def optimal(self, optimum: str = "fine") -> Optimal | None:

@@ -19,13 +19,7 @@ from zooming.analysis.intervals import Interval
 from zooming.errors import ConfigurationError
 from zooming.lab.rivals.rival import library_of, versions_of
 from zooming.lab.study.engines import Stopped
-from zooming.lab.study.problems import (
-    AGENTS,
-    PRESETS,
-    agents_named,
-    problem_named,
-    settings_from,
-)
+from zooming.lab.study.problems import AGENTS, PRESETS, agents_named, problem_named, settings_from
 from zooming.lab.study.study import FEW_SEEDS, Row, Study
 from zooming.lab.tune import PAPERS_SCALES, Tuned
 from zooming.lab.tune import tune as tune_options

@@ -34,12 +34,7 @@ from numpy.typing import NDArray
 from zooming.agents.files import container as files
 from zooming.errors import CheckpointError, ConfigurationError
 from zooming.lab.rivals.rival import versions_of
-from zooming.lab.study.configuration import (
-    FINAL_VALUE,
-    Chunk,
-    Configuration,
-    checkpoint_episodes,
-)
+from zooming.lab.study.configuration import FINAL_VALUE, Chunk, Configuration, checkpoint_episodes
 from zooming.lab.study.problems import AgentChoice, Problem
 from zooming.validation import check_float, count_own_frames, import_frames
 from zooming.version import __version__

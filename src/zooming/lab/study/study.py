@@ -16,7 +16,7 @@ from zooming.lab.study.configuration import Chunk, Configuration
 from zooming.lab.study.problems import AgentChoice, Problem, agent_named, resolve_problem
 from zooming.lab.study.store import CHUNKS, Optima, Store, StoredOptimum
 from zooming.plots.curves import Runs
-from zooming.validation import count_noun, import_frames
+from zooming.validation import check_list, count_noun, import_frames, known_options
 
 FEW_SEEDS = 5
 
@@ -104,6 +104,7 @@ class Study:
     [('oil-laplace-1', 'adaptive-q'), ('oil-laplace-1', 'net-q')]
     """
 
+    @known_options
     def __init__(
         self,
         problems: Sequence[str | Problem],
@@ -117,8 +118,11 @@ class Study:
         value_episodes: int = 0,
     ) -> None:
         self.configuration = Configuration(
-            tuple(resolve_problem(problem) for problem in problems),
-            tuple(a if isinstance(a, AgentChoice) else agent_named(a) for a in agents),
+            tuple(resolve_problem(problem) for problem in check_list(problems, "problems")),
+            tuple(
+                a if isinstance(a, AgentChoice) else agent_named(a)
+                for a in check_list(agents, "agents")
+            ),
             episodes,
             seeds,
             entropy,
@@ -324,6 +328,7 @@ def summarize(store: Store, optima: Optima) -> list[Row]:
     return rows
 
 
+@known_options
 def read_study(folder: str | Path, problem: str | None = None) -> dict[str, Runs]:
     """Read the runs of every agent on one problem of a finished study.
 
