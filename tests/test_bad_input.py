@@ -670,3 +670,8 @@ def test_what_is_no_real_number_is_refused_in_words(value):
 def test_whole_numbers_in_range_are_taken_as_they_are(value):
     assert validation.check_int(value, "it", 0) == value
     assert validation.check_int(10**40, "seed", 0, most=None) == 10**40
+
+
+def test_a_forgotten_argument_of_update_names_the_agent_that_was_called():
+    with pytest.raises(TypeError, match=r"^Auto\.update\(\) missing 2 required"):
+        zooming.Auto(oil()).update(0, [0.5], [0.5])

@@ -22,7 +22,9 @@ from kills import Shop, attack
 from servers import Server
 from zooming.agents.base import episodes
 from zooming.agents.base.episodes import Episode, episode_seed
+from zooming.agents.files.checkpoints import to_bytes
 from zooming.app import cli
+from zooming.desk.storage import Postgres, SQLite
 from zooming.kernels import IS_JIT_DISABLED
 from zooming.lab.relatives.single_partition_q import SinglePartitionQ
 
@@ -112,6 +114,18 @@ def test_an_agent_that_learns_the_log_by_hand_is_the_same(tmp_path, name):
             assert name == "Auto" or np.array_equal(played, action)  # Auto: its plan was older
             episode.update(told["reward"], told["next"], told["terminated"], action=action)
     assert knowledge(desk.agent) == knowledge(twin)
+    desk.close()
+
+
+@pytest.mark.parametrize("name", ["AdaptiveQ", "NetQ"])
+def test_an_agent_that_learns_the_log_of_a_desk_is_the_same_to_the_last_byte(tmp_path, name):
+    desk = desk_at(str(tmp_path / "shop.db"), name)
+    Shop(desk, seed=2).run(300)
+    log, twin = desk.to_log(), AGENTS[name](oil(), seed=0)
+    assert log["desk_event"].to_list() != sorted(log["desk_event"])  # episodes overlap
+    twin.learn_from(log, bad="skip")  # some rewards have not come
+    twin.run.n_begun = desk.agent.run.n_begun  # the log has no episodes without a reward
+    assert to_bytes(twin) == to_bytes(desk.agent)
     desk.close()
 
 
@@ -381,6 +395,50 @@ def test_a_clock_that_is_set_changes_nothing(tmp_path, monkeypatch):
     desk.close()
 
 
+def open_at(place, hours, monkeypatch):
+    """Open a desk in a process whose clock is wrong by some hours. Return it, and its warnings."""
+    kind = Postgres if place.startswith("postgres") else SQLite
+    clock = kind.clock
+    with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        patch.setattr(kind, "clock", lambda storage: clock(storage) + 3600 * hours)
+        desk = zooming.Desk.open(place, learner="here", durability="process")
+    desk._learn()
+    return desk, [str(one.message) for one in said]
+
+
+def test_a_clock_that_is_wrong_when_a_process_starts_expires_no_reward(place, monkeypatch):
+    desk = desk_at(place, reward_wait="2d", close_after="30d")
+    made = [desk.ask([0.3], episode="before")]
+    for days in (365, -365, 0):
+        desk.close()
+        desk, said = open_at(place, 24 * days, monkeypatch)
+        assert ["clock, 365 days, 0:0" in one for one in said] == [True] * (days == 365)
+        made.append(desk.ask([0.3], episode=f"{days} days"))
+    times = [desk.why(one.id)["at"] for one in made]
+    assert times == sorted(times)
+    pass_time(desk, 1.9 * 86400)
+    assert {desk.why(one.id)["state"] for one in made} == {"open"}
+    assert not desk.episode("before")["is over"]
+    assert [desk.tell(one.id, 0.5, [0.4]) for one in made[:2]] == ["tell"] * 2
+    pass_time(desk, 0.2 * 86400)
+    assert [desk.why(one.id)["state"] for one in made[2:]] == ["expired"] * 2
+    desk.verify()
+    desk.close()
+
+
+def test_nights_in_which_no_process_runs_count_for_the_wait(tmp_path, monkeypatch):
+    place = str(tmp_path / "shop.db")
+    desk = desk_at(place, reward_wait="2d")
+    d = desk.ask([0.3], episode="a")
+    for hours, state in ((20, "open"), (40, "open"), (60, "expired")):
+        desk.close()
+        desk, said = open_at(place, hours, monkeypatch)
+        assert (desk.why(d.id)["state"], said) == (state, [])
+        desk.ask([0.3], episode=f"{hours}")
+    desk.close()
+
+
 def test_rewards_in_any_order_end_the_episode_once(desk):
     made = [desk.ask([0.1 * step], episode="a") for step in range(5)]
     for step in (4, 2, 0, 3):
@@ -610,6 +668,15 @@ def test_a_full_disk_loses_nothing(tmp_path):
         again.verify()
 
 
+def test_the_write_ahead_log_is_used_again_before_it_is_large(tmp_path):
+    desk = desk_at(str(tmp_path / "shop.db"))
+    for k in range(80):
+        with desk.storage.transaction():
+            desk.storage.run("INSERT INTO pieces VALUES (-1, ?, ?)", [k, bytes(500_000)])
+    assert (tmp_path / "shop.db-wal").stat().st_size < 25e6
+    desk.close()
+
+
 def test_threads_ask_and_tell_while_one_learns_behind(place):
     desk = desk_at(place, NAMES[-1], learner="behind")
     shops = [Shop(desk, seed=k) for k in range(8)]
@@ -761,6 +828,8 @@ def test_alarms_are_raised_if_returns_fall_or_rewards_are_missing(tmp_path):
         else:
             desk.ask([0.6], episode=f"e{k}")  # so that the default is learned for the first step
     assert [one for one in desk.status()["alarms"] if "returns fall" in one]
+    assert "in the last 26 episodes" in desk.status()["return"]
+    assert desk.status()["explored"].endswith("of the decisions of the last 105 episodes")
     pass_time(desk, 7200)
     assert any("30 rewards were missing or late" in one for one in desk.status()["alarms"])
     assert (desk.status()["defaults"], desk.status()["not learned"]["missing"]) == (15, 15)
