@@ -1168,7 +1168,7 @@ class Desk:
             np.array([one["terminated"] for one in told], bool),
         )
         names, order = [row[0] for row in rows], [row[5] for row in rows]
-        return make_log(transitions, names, axes.names, axes.n_state, library, {ORDER: order})
+        return make_log(transitions, names, axes.names, axes.n_state, library, **{ORDER: order})
 
     def verify(self) -> Verified:
         """Replay the log from the first snapshot, and compare the result with the last one.

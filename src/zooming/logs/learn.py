@@ -268,8 +268,6 @@ class Checker(RowChecks):
         has_no_value = is_terminated | (steps == self.horizon - 1)  # of a next state
         if next_states is not None:
             is_missing |= np.isnan(next_states).any(axis=1) & ~has_no_value
-        if rows["order"] is not None:
-            is_missing |= np.isnan(rows["order"])
         self.flag("missing", "with a missing value or text for a number", is_missing, first)
         is_end = self._ends(terminated, is_terminated, is_new, first)
         is_step = (steps == np.rint(steps)) & (steps >= 0) & (steps < self.horizon)

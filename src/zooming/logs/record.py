@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -184,12 +184,7 @@ def to_log(agent: Any, library: str = "polars") -> Any:
 
 
 def make_log(
-    found: Transitions,
-    episodes: Any,
-    names: Any,
-    n_state: int,
-    library: str,
-    more: Mapping[str, Any] | None = None,
+    found: Transitions, episodes: Any, names: Any, n_state: int, library: str, **more: Any
 ) -> Any:
     """Return transitions as a data frame with the columns of a log, and `more` of them."""
     state, action = column_names(names, n_state)
@@ -198,5 +193,5 @@ def make_log(
     columns |= {name: found.actions[:, i] for i, name in enumerate(action)}
     columns["reward"] = found.rewards
     columns |= {f"next_{name}": found.next_states[:, i] for i, name in enumerate(state)}
-    columns |= {"terminated": found.terminated, **(more or {})}
+    columns |= {"terminated": found.terminated, **more}
     return import_frames(library, "a log").DataFrame(columns)

@@ -316,13 +316,11 @@ class QLearner(Agent):
         state, allowed = self.problem.flat_state(step, observation), self._feasible(step, info)
         core, action = table.core.copy(), empty(self.axes.n_action)
         core["random"] = play.random_at(step)
-        rule, beside = int(core["action_rule"][0]), {}
         waiting = self.run.waiting(play) if self.heeds_others else []
-        if others := [one[step][0] for one in waiting if step in one]:
-            beside = {"others": np.array(others)}
+        others = [one[step][0] for one in waiting if step in one]
         code, i = table.select(
-            step, state, action, ties=TIES[self.ties], rule=rule, allowed=allowed, core=core,
-            **beside,
+            step, state, action, ties=TIES[self.ties], rule=int(core["action_rule"][0]),
+            allowed=allowed, core=core, **({"others": np.array(others)} if others else {}),
         )  # fmt: skip
         if code != FINE:
             raise self.problem.bad_point(step, i, state)

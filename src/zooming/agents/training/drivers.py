@@ -200,7 +200,7 @@ def _name(callback: Any) -> str:
 
 DRIVERS = ("auto", "fused", "python")
 NEXT_STEP, SAME_STEP = "NextStep", "SameStep"  # when a finished environment is reset by itself
-ENDED_EACH = 8  # see `_Vector`; chosen on three problems, judged on twelve (docs/desk.md)
+ENDED_EACH = 12  # see `_Vector`; chosen on three problems, judged on twelve (docs/desk.md)
 _CHUNK_SECONDS = 0.1  # longest kernel call between checks for Ctrl-C and the progress bar
 
 _FIRST_CHUNK = 100  # steps of the first kernel call, whose speed is unknown
