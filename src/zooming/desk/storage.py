@@ -114,8 +114,6 @@ class Storage(ABC):
                 )
             for statement in SCHEMA[1:]:
                 self.run(statement.format(**self.types))
-            if known and known[0][0] == "1":  # earlier snapshots lack what replays are compared by
-                self.run("DELETE FROM snapshots WHERE seq < (SELECT MAX(seq) FROM snapshots)")
             self.run("UPDATE meta SET value = ? WHERE name = 'format'", [str(FORMAT)])
 
     @abstractmethod
