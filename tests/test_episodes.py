@@ -467,11 +467,11 @@ def test_a_callback_ends_a_vector_run_and_sees_every_episode():
 
     def count(agent, history):
         seen.append(len(history))
-        return len(history) < 9
+        return len(history) < 25
 
-    history = agent.learn(30, env=envs(), callback=count)
-    assert seen == list(range(1, 10))
-    assert len(history) == agent.n_episodes == 11  # those that ended with the ninth are learned
+    history = agent.learn(60, env=envs(), callback=count)
+    assert seen == list(range(1, 26))
+    assert len(history) == agent.n_episodes == 27  # those that ended with the last are learned
 
 
 def test_what_is_no_vector_environment_is_refused_by_name():
