@@ -670,8 +670,3 @@ def test_what_is_no_real_number_is_refused_in_words(value):
 def test_whole_numbers_in_range_are_taken_as_they_are(value):
     assert validation.check_int(value, "it", 0) == value
     assert validation.check_int(10**40, "seed", 0, most=None) == 10**40
-
-
-def test_a_forgotten_argument_of_update_is_named_by_auto_too():
-    with pytest.raises(TypeError, match=r"^missing 2 required .* call agent\.update\(step, obs"):
-        zooming.Auto(oil()).update(0, [0.5], [0.5])

@@ -310,21 +310,12 @@ class Auto(Portfolio):
         if kept is not None:
             tree.learn_transitions(kept)
 
-    def update(
-        self,
-        step: int,
-        observation: Any,
-        action: Any,
-        reward: float,
-        next_observation: Any,
-        *terminated: Any,
-        **options: Any,
-    ) -> None:
+    def update(self, step: int, *transition: Any, **options: Any) -> None:
         if step == 0 and self.tree is None and not self.counts[IS_OPEN]:
             with self.run.lock:
                 self._settle()
                 self._before_choice()
-        super().update(step, observation, action, reward, next_observation, *terminated, **options)
+        super().update(step, *transition, **options)
 
     def learn_transitions(
         self, recorded: Transitions, done: NDArray[np.int64] | None = None
