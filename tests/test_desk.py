@@ -22,7 +22,9 @@ from kills import Shop, attack
 from servers import Server
 from zooming.agents.base import episodes
 from zooming.agents.base.episodes import Episode, episode_seed
+from zooming.agents.files.checkpoints import to_bytes
 from zooming.app import cli
+from zooming.desk.storage import Postgres, SQLite
 from zooming.kernels import IS_JIT_DISABLED
 from zooming.lab.relatives.single_partition_q import SinglePartitionQ
 
@@ -112,6 +114,18 @@ def test_an_agent_that_learns_the_log_by_hand_is_the_same(tmp_path, name):
             assert name == "Auto" or np.array_equal(played, action)  # Auto: its plan was older
             episode.update(told["reward"], told["next"], told["terminated"], action=action)
     assert knowledge(desk.agent) == knowledge(twin)
+    desk.close()
+
+
+@pytest.mark.parametrize("name", ["AdaptiveQ", "NetQ"])
+def test_an_agent_that_learns_the_log_of_a_desk_is_the_same_to_the_last_byte(tmp_path, name):
+    desk = desk_at(str(tmp_path / "shop.db"), name)
+    Shop(desk, seed=2).run(300)
+    log, twin = desk.to_log(), AGENTS[name](oil(), seed=0)
+    assert log["desk_event"].to_list() != sorted(log["desk_event"])  # episodes overlap
+    twin.learn_from(log, bad="skip")  # some rewards have not come
+    twin.run.n_begun = desk.agent.run.n_begun  # the log has no episodes without a reward
+    assert to_bytes(twin) == to_bytes(desk.agent)
     desk.close()
 
 
@@ -240,19 +254,17 @@ def test_bad_input_gets_a_sentence_and_changes_nothing(desk):
     assert (knowledge(desk.agent), desk._last_seq()) == (before, n)
 
 
-def test_another_agent_a_newer_database_and_no_database_are_refused(place, monkeypatch):
+def test_another_agent_a_newer_database_and_no_database_are_refused(place):
     desk_at(place).close()
     with pytest.raises(zooming.ConfigurationError, match="agent: AdaptiveQ, not Random"):
         desk_at(place, "Random")
     with pytest.raises(zooming.ConfigurationError, match=r"another agent: seed=0, not 5\. Make"):
         zooming.Desk(zooming.AdaptiveQ(oil(), seed=5), place)
-    with monkeypatch.context() as patch:  # as snapshots were then
-        patch.setattr(zooming.AdaptiveQ, "saved_state", lambda self: ({}, self.table.state()))
-        desk = desk_at(place)
-        Shop(desk, seed=0).run(40)
-        made = desk.ask([0.3], episode="a")
-        desk.wait()
-        desk.snapshot()
+    desk = desk_at(place)
+    Shop(desk, seed=0).run(40)
+    made = desk.ask([0.3], episode="a")
+    desk.wait()
+    desk.snapshot()
     change = "UPDATE meta SET value = ? WHERE name = 'format'"
     with desk.storage.transaction():  # as written before there were pieces and plans
         desk.storage.run(change, ["1"])
@@ -266,7 +278,7 @@ def test_another_agent_a_newer_database_and_no_database_are_refused(place, monke
     with zooming.Desk.open(place, learner="here") as old:
         assert old.ask([0.3], episode="a") == made
         old.tell(made.id, 0.5, [0.4])
-        assert old.verify().n_events == 1  # those since it was brought up to date
+        assert old.verify().n_events == old.version
         (known,) = old.storage.read("SELECT value FROM meta WHERE name = 'format'")[0]
         assert int(known) > 1
         with old.storage.transaction():
@@ -378,6 +390,50 @@ def test_a_clock_that_is_set_changes_nothing(tmp_path, monkeypatch):
         desk._ticked = -1e9
         desk._learn()
     assert desk.tell(d.id, 0.5, [0.4]) == "tell"
+    desk.close()
+
+
+def open_at(place, hours, monkeypatch):
+    """Open a desk in a process whose clock is wrong by some hours. Return it, and its warnings."""
+    kind = Postgres if place.startswith("postgres") else SQLite
+    clock = kind.clock
+    with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        patch.setattr(kind, "clock", lambda storage: clock(storage) + 3600 * hours)
+        desk = zooming.Desk.open(place, learner="here", durability="process")
+    desk._learn()
+    return desk, [str(one.message) for one in said]
+
+
+def test_a_clock_that_is_wrong_when_a_process_starts_expires_no_reward(place, monkeypatch):
+    desk = desk_at(place, reward_wait="2d", close_after="30d")
+    made = [desk.ask([0.3], episode="before")]
+    for days in (365, -365, 0):
+        desk.close()
+        desk, said = open_at(place, 24 * days, monkeypatch)
+        assert ["clock, 365 days, 0:0" in one for one in said] == [True] * (days == 365)
+        made.append(desk.ask([0.3], episode=f"{days} days"))
+    times = [desk.why(one.id)["at"] for one in made]
+    assert times == sorted(times)
+    pass_time(desk, 1.9 * 86400)
+    assert {desk.why(one.id)["state"] for one in made} == {"open"}
+    assert not desk.episode("before")["is over"]
+    assert [desk.tell(one.id, 0.5, [0.4]) for one in made[:2]] == ["tell"] * 2
+    pass_time(desk, 0.2 * 86400)
+    assert [desk.why(one.id)["state"] for one in made[2:]] == ["expired"] * 2
+    desk.verify()
+    desk.close()
+
+
+def test_nights_in_which_no_process_runs_count_for_the_wait(tmp_path, monkeypatch):
+    place = str(tmp_path / "shop.db")
+    desk = desk_at(place, reward_wait="2d")
+    d = desk.ask([0.3], episode="a")
+    for hours, state in ((20, "open"), (40, "open"), (60, "expired")):
+        desk.close()
+        desk, said = open_at(place, hours, monkeypatch)
+        assert (desk.why(d.id)["state"], said) == (state, [])
+        desk.ask([0.3], episode=f"{hours}")
     desk.close()
 
 
@@ -610,6 +666,15 @@ def test_a_full_disk_loses_nothing(tmp_path):
         again.verify()
 
 
+def test_the_write_ahead_log_is_used_again_before_it_is_large(tmp_path):
+    desk = desk_at(str(tmp_path / "shop.db"))
+    for k in range(80):
+        with desk.storage.transaction():
+            desk.storage.run("INSERT INTO pieces VALUES (-1, ?, ?)", [k, bytes(500_000)])
+    assert (tmp_path / "shop.db-wal").stat().st_size < 25e6
+    desk.close()
+
+
 def test_threads_ask_and_tell_while_one_learns_behind(place):
     desk = desk_at(place, NAMES[-1], learner="behind")
     shops = [Shop(desk, seed=k) for k in range(8)]
@@ -761,6 +826,8 @@ def test_alarms_are_raised_if_returns_fall_or_rewards_are_missing(tmp_path):
         else:
             desk.ask([0.6], episode=f"e{k}")  # so that the default is learned for the first step
     assert [one for one in desk.status()["alarms"] if "returns fall" in one]
+    assert "in the last 26 episodes" in desk.status()["return"]
+    assert desk.status()["explored"].endswith("of the decisions of the last 105 episodes")
     pass_time(desk, 7200)
     assert any("30 rewards were missing or late" in one for one in desk.status()["alarms"])
     assert (desk.status()["defaults"], desk.status()["not learned"]["missing"]) == (15, 15)

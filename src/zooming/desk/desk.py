@@ -8,6 +8,7 @@ import os
 import re
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,6 +28,7 @@ from zooming.desk import page
 from zooming.desk.learner import LATEST, LEARNED, Learner
 from zooming.desk.storage import CANCELLED, EXPIRED, FORMAT, OPEN, TOLD, Query, open_storage
 from zooming.errors import CheckpointError, ConfigurationError, TransitionError, ZoomingError
+from zooming.logs.reading import ORDER
 from zooming.logs.record import make_log
 from zooming.validation import check_choice, check_float, check_int, known_options, short_repr
 
@@ -106,6 +108,10 @@ class _Row(NamedTuple):
     key: str | None
 
 
+_LAST_TIMES = (
+    "SELECT at FROM events WHERE seq = (SELECT MAX(seq) FROM events) UNION ALL "
+    "SELECT at FROM decisions WHERE id = (SELECT MAX(id) FROM decisions)"
+)
 _COLUMNS = ", ".join(_Row.__annotations__)
 # The last episode of a name, and its last decision.
 _EPISODE = (
@@ -310,7 +316,7 @@ class Desk:
                 first = {"format": str(FORMAT), "agent": described, "mode": LEARNING}
                 for key, value in first.items():
                     _set(write, key, value)
-                now = time.time()
+                now = self.storage.clock()
                 write("INSERT INTO snapshots VALUES (0, ?, ?, ?)", [content, opened, now])
                 if plan := _plan_of(agent):
                     write("INSERT INTO plans VALUES (?, 0, ?)", [plan, now])
@@ -338,7 +344,7 @@ class Desk:
         self._turn, self._writer = threading.Condition(), 0  # of the queue; thread that commits
         self._learn_lock, self._wake, self._stop = threading.RLock(), threading.Event(), False
         self._plans_lock = threading.Lock()  # of replacing `_plans`
-        self._began = time.time() - time.monotonic()
+        self._read_clock()
         self._ticked = self._stored = self._published = -math.inf
         self._cost = 0.0
         self.fault: str | None = None  # what ended learning, in words
@@ -355,9 +361,40 @@ class Desk:
             self._thread = threading.Thread(target=self._run, daemon=True, name="zooming desk")
             self._thread.start()
 
+    def _read_clock(self) -> None:
+        """Set the time of this process: not before the last one in the database.
+
+        If the clock is ahead of that by more than half of a wait, it may be wrong. So that time is
+        a gap, which counts for no wait.
+        """
+        now, settings = self.storage.clock(), self.settings
+        waits = [one for one in (settings["reward_wait"], settings["close_after"]) if one]
+        with self.storage.transaction():
+            last = max((row[0] for row in self.storage.run(_LAST_TIMES)), default=now)
+            self._gaps: list[list[float]] = json.loads(self._meta().get("gaps", "[]"))
+            if waits and now - last > min(waits) / 2:
+                self._gaps = [gap for gap in self._gaps if gap[0] != last] + [[last, now]]
+                _set(self.storage.write, "gaps", json.dumps(self._gaps))
+                warnings.warn(
+                    f"{self.storage.name}: by the clock, {timedelta(seconds=round(now - last))} "
+                    "have passed since the last event. The clock may be wrong, so this time counts "
+                    "neither for reward_wait nor for close_after",
+                    stacklevel=5,
+                )
+        self._began = max(now, last) - time.monotonic()
+
     def _now(self) -> float:
         """Return the time: a clock that is set while the process runs does not matter."""
         return self._began + time.monotonic()
+
+    def _before(self, wait: float) -> float:
+        """Return the time since which `wait` has passed, without the gaps."""
+        now = self._now()
+        found = now - wait
+        for begin, end in reversed(self._gaps):
+            if found < end <= now:
+                found -= end - begin
+        return found
 
     # --- asking and telling -----------------------------------------------------------------------
 
@@ -972,14 +1009,14 @@ class Desk:
         if wait is not None:
             rows = self.storage.read(
                 "SELECT id FROM decisions WHERE state = 'open' AND at < ? ORDER BY id LIMIT 1000",
-                [now - wait],
+                [self._before(wait)],
             )
             if rows:
                 self._write(lambda: self._expire([row[0] for row in rows]))
         if age is not None and self._leader is not None and self._leader.open:
             rows = self.storage.read(
                 "SELECT number FROM episodes WHERE number >= ? AND at < ? ORDER BY number",
-                [min(self._leader.open), now - age],
+                [min(self._leader.open), self._before(age)],
             )
             old = [row[0] for row in rows if row[0] in self._leader.open]
             if old:
@@ -1104,9 +1141,12 @@ class Desk:
         }  # fmt: skip
 
     def to_log(self, library: str = "polars") -> Any:
-        """Return the learned transitions as a log, for `agent.learn_from` or `evaluate_on`."""
+        """Return the learned transitions as a log, for `agent.learn_from` or `evaluate_on`.
+
+        Its column `desk_event` says in which order they were learned, and `learn_from` heeds it.
+        """
         rows = self.storage.read(
-            "SELECT d.episode, d.step, d.observation, d.action, e.data FROM events e "
+            "SELECT d.episode, d.step, d.observation, d.action, e.data, e.seq FROM events e "
             "JOIN decisions d ON d.id = e.decision WHERE e.kind IN ('tell', 'default') "
             "ORDER BY d.episode, d.step"
         )
@@ -1127,8 +1167,8 @@ class Desk:
             numbers([one["next"] for one in told], axes.n_state),
             np.array([one["terminated"] for one in told], bool),
         )
-        names = [row[0] for row in rows]
-        return make_log(transitions, names, axes.names, axes.n_state, library)
+        names, order = [row[0] for row in rows], [row[5] for row in rows]
+        return make_log(transitions, names, axes.names, axes.n_state, library, **{ORDER: order})
 
     def verify(self) -> Verified:
         """Replay the log from the first snapshot, and compare the result with the last one.

@@ -74,8 +74,10 @@ def status(desk: Desk) -> Status:
         "not learned": {k: kinds.get(k, 0) for k in ("late", "extra", "frozen", "missing")},
         "learned": f"{desk.version:,} of {last:,} events",
         "mode": desk.mode,
-        "return": f"{mean_interval(recent)} in {n:,} episodes" if n > 1 else None,
-        "explored": None if not len(explored) else f"{explored.mean():.1%} of the decisions",
+        "return": f"{mean_interval(recent)} in the last {n:,} episodes" if n > 1 else None,
+        "explored": f"{explored.mean():.1%} of the decisions of the last {len(values):,} episodes"
+        if len(values)
+        else None,
         "plays": "the rule" if deciding == [("rule",)] else player,
         **told,
         "alarms": alarms(desk, values, kinds, last),

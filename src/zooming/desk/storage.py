@@ -58,7 +58,7 @@ SCHEMA = (
 Row = tuple[Any, ...]
 Query = tuple[str, Sequence[Any]]  # a statement, and its values
 _TIDY = 1.0  # seconds between two copies of SQLite's write-ahead log into its file
-_MOST_PAGES = 16_384  # of the write-ahead log, after which a commit copies it
+_MOST_PAGES = 4096  # of the write-ahead log, 17 MB, after which a commit copies it
 
 
 def open_storage(place: str | os.PathLike[str], durability: str, exists: bool) -> Storage:
@@ -114,8 +114,6 @@ class Storage(ABC):
                 )
             for statement in SCHEMA[1:]:
                 self.run(statement.format(**self.types))
-            if known and known[0][0] == "1":  # earlier snapshots lack what replays are compared by
-                self.run("DELETE FROM snapshots WHERE seq < (SELECT MAX(seq) FROM snapshots)")
             self.run("UPDATE meta SET value = ? WHERE name = 'format'", [str(FORMAT)])
 
     @abstractmethod
@@ -153,6 +151,10 @@ class Storage(ABC):
     def tidy(self) -> None:
         """Do what commits would otherwise have to do, from a thread that nobody waits for."""
         return
+
+    def clock(self) -> float:
+        """Return the time, in seconds, by the clock that the processes at this database share."""
+        return time.time()
 
     @abstractmethod
     def lead(self) -> bool:
@@ -215,7 +217,9 @@ class SQLite(Storage):
     def tidy(self) -> None:
         # Copies the write-ahead log into the file. Otherwise, commits do, and take longer.
         if time.monotonic() - self._tidied > _TIDY:
-            self.read("PRAGMA wal_checkpoint(PASSIVE)")
+            ((_, n_pages, _),) = self.read("PRAGMA wal_checkpoint(PASSIVE)")
+            if n_pages > _MOST_PAGES // 2:  # commits append as long as it was not copied whole
+                self.read("PRAGMA wal_checkpoint(RESTART)")
             self._tidied = time.monotonic()
 
     def lead(self) -> bool:
@@ -319,6 +323,9 @@ class Postgres(Storage):
 
     def _rows(self, connection: Any, statement: str, values: Sequence[Any]) -> list[Row]:
         return _fetched(connection.execute(statement.replace("?", "%s"), values))
+
+    def clock(self) -> float:
+        return float(self.read("SELECT EXTRACT(EPOCH FROM clock_timestamp())")[0][0])
 
     def lead(self) -> bool:
         try:

@@ -95,7 +95,7 @@ def learn_from(
     missing. Without a column for the step, the rows of an episode are counted. Without one for the
     episode, step 0 begins a new episode. Without columns for the next state, it is the state of the
     next row of the episode. The next state of the last step and of a terminated row is not used and
-    may be missing.
+    may be missing. The log of a desk is learned in the order in which the desk learned it.
 
     Parameters
     ----------
@@ -142,6 +142,10 @@ def learn_from(
     checker = Checker(agent)
     kept = [checker.feed(rows) for rows in source.episodes(agent.horizon)]
     checker.refuse(source, bad, "learned")
+    if checker.orders:
+        order = np.argsort(np.concatenate(checker.orders), kind="stable")
+        joined: Any = (np.concatenate(column)[order] for column in zip(*kept, strict=True))
+        kept = [Transitions(*joined)]
     before = agent.n_episodes
     for found in kept:
         with agent.run.lock:
@@ -247,6 +251,7 @@ class Checker(RowChecks):
         self._least, self._most = np.inf, -np.inf  # finite rewards
         self.is_kept: Mask = np.zeros(0, bool)  # of the rows that were fed last
         self.runs: Ints = np.zeros(0, np.int64)  # number of the episode of each row
+        self.orders: list[Floats] = []  # of the rows that were kept, if the log tells it
 
     def feed(self, rows: Rows) -> Transitions:
         """Return the transitions of some whole episodes, without the rows that have faults."""
@@ -291,6 +296,8 @@ class Checker(RowChecks):
         self.n_kept += int(keep.sum())
         self.is_kept, self.runs = keep, np.cumsum(is_new)
         self.n_episodes += len(np.unique(self.runs[keep]))
+        if rows["order"] is not None:
+            self.orders.append(rows["order"][keep])
         return Transitions(
             steps[keep].astype(np.int64), states[keep], actions[keep],
             rewards[keep], after[keep], is_terminated[keep],

@@ -26,6 +26,7 @@ ENDINGS = (".csv", ".parquet")
 SEPARATORS = (";", "\t", "|")  # of CSV files that were read as if it were a comma
 COLUMN_OPTIONS = ("episode", "step", "state", "action", "reward", "next_state", "terminated")
 BOOLEANS = {"true": 1.0, "false": 0.0}
+ORDER = "desk_event"  # column of a desk's log: the event that taught a row
 
 
 @dataclass(frozen=True)
@@ -302,6 +303,7 @@ def choose_columns(
         if has_next
         else None,
         "terminated": _find_optional(there, terminated, "terminated"),
+        "order": _find_optional(there, None, ORDER),
     }
     if found["episode"] is None and found["step"] is None:
         raise ConfigurationError(

@@ -183,13 +183,15 @@ def to_log(agent: Any, library: str = "polars") -> Any:
     return make_log(found, np.cumsum(begins) - 1, axes.names, axes.n_state, library)
 
 
-def make_log(found: Transitions, episodes: Any, names: Any, n_state: int, library: str) -> Any:
-    """Return transitions as a data frame with the columns of a log."""
+def make_log(
+    found: Transitions, episodes: Any, names: Any, n_state: int, library: str, **more: Any
+) -> Any:
+    """Return transitions as a data frame with the columns of a log, and `more` of them."""
     state, action = column_names(names, n_state)
     columns: dict[str, Any] = {"episode": np.asarray(episodes, np.int64), "step": found.steps}
     columns |= {name: found.states[:, i] for i, name in enumerate(state)}
     columns |= {name: found.actions[:, i] for i, name in enumerate(action)}
     columns["reward"] = found.rewards
     columns |= {f"next_{name}": found.next_states[:, i] for i, name in enumerate(state)}
-    columns["terminated"] = found.terminated
+    columns |= {"terminated": found.terminated, **more}
     return import_frames(library, "a log").DataFrame(columns)

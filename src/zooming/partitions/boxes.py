@@ -168,13 +168,12 @@ class BoxTable(Table):
         core: NDArray[Any] | None = None,
         draws: bool = False,
         others: Floats = _NO_OTHERS,
-        fall: float = 0.0,
     ) -> Answer:
         """Do what `Table.select` says, with (state, action) under way: see `choose`."""
         core = self.core if core is None else core
         axes, rows = self.axes, _EVERYTHING if allowed is None else allowed.allowed
         code, found = self._queries.choose(
-            self.handle, core, step, state, ties, rule, rows, action, draws, others, fall
+            self.handle, core, step, state, ties, rule, rows, action, draws, others
         )
         if code == FINE and allowed is not None:
             played = allowed.between(axes.from_unit_cube(action, axes.n_state))

@@ -36,7 +36,7 @@ class AdaptiveQ(QLearner):
 
     The partition becomes finer where the agent plays often, which is where the return is high.
     If several episodes of `begin` are open, an action that one of them plays looks worse to the
-    others until it is learned, by what Q of its step fell at recent updates.
+    others until it is learned, by about its bonus.
 
     Parameters
     ----------

@@ -52,7 +52,6 @@ from zooming.spaces.masks import Allowed, Feasible, has_mask
 from zooming.validation import Floats, Ints, as_float, check_choice, check_int
 
 _FLOAT = dtype(float64)
-RECENT = 0.05  # weight of an update in the mean of recent ones
 DEFAULT_BONUS = 0.1  # c, for rewards that span 1
 MOST_BALLS = 2**30 - 1  # a table of twice as many rows still has 31-bit row numbers
 CAPS = ("remaining", "horizon")
@@ -110,9 +109,6 @@ class QLearner(Agent):
         self.table: Any  # a `partitions.table.Table`, set by `_begin`
         self._first_table: Any = None  # copy for restarts of the doubling trick
         self._paused = np.zeros(pausing.STATE + self.axes.n_state)  # see `pausing`
-        # By step: recent mean of target - Q at updates of `begin`'s episodes. They tell how far Q
-        # of a ball falls when an episode under way will be learned.
-        self._falls = np.zeros(self.horizon)
         self._lowest_reward, self._highest_reward = self.reward_range
 
     def make_core(
@@ -320,13 +316,11 @@ class QLearner(Agent):
         state, allowed = self.problem.flat_state(step, observation), self._feasible(step, info)
         core, action = table.core.copy(), empty(self.axes.n_action)
         core["random"] = play.random_at(step)
-        rule, beside = int(core["action_rule"][0]), {}
         waiting = self.run.waiting(play) if self.heeds_others else []
-        if others := [one[step][0] for one in waiting if step in one]:
-            beside = {"others": np.array(others), "fall": min(0.0, float(self._falls[step]))}
+        others = [one[step][0] for one in waiting if step in one]
         code, i = table.select(
-            step, state, action, ties=TIES[self.ties], rule=rule, allowed=allowed, core=core,
-            **beside,
+            step, state, action, ties=TIES[self.ties], rule=int(core["action_rule"][0]),
+            allowed=allowed, core=core, **({"others": np.array(others)} if others else {}),
         )  # fmt: skip
         if code != FINE:
             raise self.problem.bad_point(step, i, state)
@@ -334,20 +328,6 @@ class QLearner(Agent):
         best = self.greedy_actions(np.array([step]), state.reshape(1, -1), True, [allowed])[0]
         play.explored = not np.array_equal(best, action)
         return self.axes.shaped_action(action)
-
-    def update_play(
-        self, play: Play, transition: tuple[Any, ...], masks: Mapping[str, Any]
-    ) -> None:
-        if not self.heeds_others:
-            super().update_play(play, transition, masks)
-            return
-        step, observation, action = transition[:3]
-        row, table = self._row_at(step, observation, action), self.table
-        before, n_visits = float(table.rows["value"][row]), float(table.rows["n_visits"][row])
-        super().update_play(play, transition, masks)
-        rate = (self.horizon + 1.0) / (self.horizon + n_visits + 1.0)
-        away = (self.q_value(step, observation, action) - before) / rate
-        self._falls[step] += RECENT * (away - self._falls[step])
 
     def explore_many(self, steps: Ints, states: Floats, allowed: Allowed) -> Floats:
         table, core = self.table, self.table.core.copy()
@@ -535,7 +515,7 @@ class QLearner(Agent):
         return super().from_options(env, options, arrays)
 
     def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {"falls": self._falls.tolist()}, self.table.state()
+        return {}, self.table.state()
 
     def _check_core(self, core: NDArray[Any]) -> None:
         """Raise ValueError if a stored core does not match the options of this new agent."""
@@ -565,11 +545,7 @@ class QLearner(Agent):
     def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         arrays = {**arrays, "core": completed(arrays["core"], self.table.core)}
         self._check_core(arrays["core"])
-        falls = np.array(values.get("falls", self._falls), np.float64)  # not in older files
-        if falls.shape != self._falls.shape or not np.isfinite(falls).all():
-            raise ValueError(f"falls are no {self.horizon} finite numbers")
         self.table.restore(arrays)
-        self._falls = falls
 
 
 def completed(core: NDArray[Any], fresh: NDArray[Any]) -> NDArray[Any]:

@@ -200,6 +200,7 @@ def _name(callback: Any) -> str:
 
 DRIVERS = ("auto", "fused", "python")
 NEXT_STEP, SAME_STEP = "NextStep", "SameStep"  # when a finished environment is reset by itself
+ENDED_EACH = 12  # see `_Vector`; chosen on three problems, judged on twelve (docs/desk.md)
 _CHUNK_SECONDS = 0.1  # longest kernel call between checks for Ctrl-C and the progress bar
 
 _FIRST_CHUNK = 100  # steps of the first kernel call, whose speed is unknown
@@ -395,8 +396,9 @@ class _Vector:
     Exactly `episodes` episodes are begun, and all of them are finished. Environments without an
     episode idle. Those whose episode the agent's horizon cuts are reset.
 
-    At most one episode more is open than the agent has ended: otherwise, `num_envs` episodes would
-    be played by an agent that knows nothing, and as many by one that knows these alone.
+    One more is open for every `ENDED_EACH` episodes that the agent has ended: otherwise, `num_envs`
+    episodes would be played by an agent that knows nothing, and as many by one that knows these
+    alone.
     """
 
     def __init__(self, agent: Agent, env: Any, episodes: int, log: RunArrays) -> None:
@@ -493,7 +495,7 @@ class _Vector:
     def _n_room(self) -> int:
         """Number of episodes that may begin now."""
         n_ended, n_open = self.n_before + int(self.log.done[0]), sum(map(bool, self.open))
-        return max(0, min(self.n_left, n_ended + 1 - n_open))
+        return max(0, min(self.n_left, 1 + n_ended // ENDED_EACH - n_open))
 
     def _feasible(self, action: Any, info: Any) -> Any:
         """Return an action that `info` allows, for an environment without an episode."""

@@ -147,12 +147,12 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
     def locate_pair(handle, step, point, action):
         return locate(boxes_at(handle), step, point, action)
 
-    def choose(handle, core, step, point, ties, rule, allowed, action, draws, others, fall):
+    def choose(handle, core, step, point, ties, rule, allowed, action, draws, others):
         """Write the action of the best ball. Return (FINE, row), or (BAD_STATE, coordinate).
 
         Random numbers are drawn from `core`. If `allowed` has rows, actions must be feasible, and
         there must be one. Each of `others`, a (state, action) under way, lowers Q of its ball
-        during the call: by `fall` times the learning rate of that visit.
+        during the call: by alpha_t bonus / sqrt(t), as if visit t had lost its bonus.
         """
         t = boxes_at(handle)
         bad = read(t, point)
@@ -162,11 +162,12 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
         lowered, values = np.empty(n, np.int64), np.empty(n)
         for i in range(n):
             _, ball = locate(t, step, others[i, :n_state], others[i, n_state:])
-            n_visits = np.int64(t.rows[ball]["n_visits"]) + 1
+            visit = np.float64(t.rows[ball]["n_visits"]) + 1.0
             for k in range(i):
-                n_visits += np.int64(lowered[k] == ball)
+                visit += np.float64(lowered[k] == ball)
             lowered[i], values[i] = ball, t.rows[ball]["value"]
-            t.rows[ball]["value"] += fall * (horizon + 1.0) / (horizon + n_visits)
+            rate = (horizon + 1.0) / (horizon + visit)
+            t.rows[ball]["value"] -= rate * core[0]["bonus"] / np.sqrt(visit)
             keep_maxima(t.rows, ball)
         read(t, point)
         if allowed.shape[0] > 0:
