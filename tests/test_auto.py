@@ -9,7 +9,7 @@ import pytest
 import zooming
 from helpers import Boxes, Chance, Drift, box, knowledge, same_history
 from zooming.agents.auto.constants import CONSTANTS, PILOT
-from zooming.agents.auto.returns import Trend
+from zooming.agents.auto.returns import Choice, Trend
 from zooming.agents.base.status import Status
 from zooming.agents.training.replay import Transitions, kept_transitions, update_each
 from zooming.kernels import IS_JIT_DISABLED
@@ -558,7 +558,7 @@ def test_a_rule_of_the_right_form_is_searched_played_and_recommended(tmp_path):
     agent.learn(150)
     assert [type(one).__name__ for one in agent.agents] == ["Planner", "RuleLearner", "TreeQ"]
     assert sum(agent.choice.plays) == 150
-    assert agent.rule.search.n_episodes == agent.choice.plays[1] > 40
+    assert agent.rule.search.n_told == agent.choice.plays[1] > 40
     assert {one.n_episodes for one in agent.agents} == {150}
     numbers = agent.status()["rule"]
     assert list(numbers) == list(env.unwrapped.rule.names)
@@ -584,6 +584,57 @@ def test_a_rule_may_be_a_function_and_the_ranges_of_its_numbers():
     assert 0.0 <= agent.rule.numbers["level"] <= 20.0
     again = zooming.Auto(env, **agent.get_params())
     assert again.rule is not None
+
+
+@compiled
+def test_a_rule_plays_at_most_half_of_the_episodes_until_it_is_clearly_better():
+    env = gym.make("zooming/Newsvendor-v0")
+    agent = zooming.Auto(env, rule=env.unwrapped.rule, seed=0)
+    agent.learn(40)
+    assert agent.rule.search.n_generations > 0
+    assert agent.choice.plays[2] == 0  # the rule explores in place of the tree, which cannot lead
+    agent.choice = Choice(3)
+    for value in (1.0, 3.0) * 10:
+        agent.choice.credit(0, [value])
+        agent.choice.credit(1, [value + 0.5])
+    assert agent._leader() == 1  # half of the episodes each
+    agent.choice.credit(1, [1.5, 3.5])
+    assert agent._leader() == 0  # more than half
+    assert agent.recommended is agent.planner
+    agent.choice.credit(1, [5.0, 7.0] * 20)
+    assert agent._leader() == 1
+    assert agent.recommended is agent.rule
+
+
+@compiled
+def test_a_rule_is_not_judged_before_its_search_has_moved():
+    env = gym.make("zooming/Newsvendor-v0")
+    agent = zooming.Auto(env, rule=env.unwrapped.rule, seed=0)
+    agent.choice.credit(0, [5.0, 6.0, 5.0, 6.0])
+    agent.choice.credit(1, [0.0, 0.1, 0.0])
+    assert agent._leader() == 1
+    agent.rule.search.n_generations = 1
+    assert agent._leader() == 0
+
+
+def test_the_search_learns_no_return_of_an_episode_that_was_cut_off_or_that_others_played():
+    env = gym.make("zooming/Newsvendor-v0")
+    rule = zooming.Auto(env, rule=env.unwrapped.rule, seed=0).rule
+    state = env.reset(seed=0)[0]
+
+    def play(n_steps, acts):
+        for step in range(n_steps):
+            action = rule.act(step, state) if acts else np.array([5.0])
+            rule.update(step, state, action, 1.0, state)
+
+    play(3, acts=True)  # the environment cuts it off
+    play(rule.horizon, acts=False)
+    assert rule.search.n_told == 0
+    play(rule.horizon, acts=True)
+    play(rule.horizon, acts=False)
+    assert rule.search.n_told == 1
+    assert rule.search.tried[0, -1] == rule.horizon
+    assert rule.n_episodes == 4
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_the_numbers_of_a_rule_are_learned_from_its_own_returns_side_by_side():
                 if episode in by_rule:
                     assert action == pytest.approx(episode.play.drawn["own"]["place"])
                 episode.update(0.5 + 0.1 * float(action[0]), [0.5])
-    assert agent.rule.search.n_episodes == len(by_rule) > 0
+    assert agent.rule.search.n_told == len(by_rule) > 0
 
 
 @pytest.mark.parametrize("name", KINDS)

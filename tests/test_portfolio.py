@@ -100,7 +100,7 @@ def test_a_copy_and_a_pickle_go_on_alike():
 class Only(Choice):
     """Lets one agent play."""
 
-    def next(self, leader):
+    def next(self, leader, free=None):
         return 1, 7
 
 
@@ -518,6 +518,27 @@ def test_the_choice_is_that_of_plain_python(better):
     assert choice.leader() == found.index(max(found))
     if better == 0.6:
         assert order.count(2) > 200  # what is clearly better plays most
+
+
+def test_a_free_agent_plays_only_if_it_leads():
+    choice = Choice(3)
+    for _ in range(200):
+        agent, block = choice.next(0, free=2)
+        choice.credit(agent, [1.0] * block)
+    assert choice.plays[1] > 5
+    assert choice.plays[2] == 0
+    assert choice.next(2, free=2)[0] == 2
+
+
+def test_few_returns_that_are_alike_by_chance_do_not_end_a_hope():
+    choice = Choice(2)
+    assert choice.hope(2) == 0
+    choice.credit(0, [1.0, 3.0] * 20)
+    assert choice.hope(2) == 1  # nothing is known of it
+    choice.credit(1, [1.7, 1.7, 1.7, 1.7])
+    assert choice.hope(2) == 1
+    choice.credit(1, [1.7] * 200)
+    assert choice.hope(2) == 0
 
 
 def test_in_doubt_the_first_agent_leads():

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from zooming.agents.auto.constants import (
     CONSTANTS,
+    HOPE,
     KEPT,
     MOST_CUBES,
     PATIENCE,
@@ -81,9 +82,10 @@ class Auto(Portfolio):
     rule : tuple or rule, optional
         The form of a rule that may be good: (function, {name: (low, high)}), where
         `function(step, observation, **numbers)` returns an action, or a rule of the gallery,
-        `env.unwrapped.rule`. The agent searches its numbers by playing it, and plays and recommends
-        it while it earns more than the planner. With a rule, episodes are played from Python, one
-        at a time, and the agent cannot be saved; `agent.planner` can.
+        `env.unwrapped.rule`. The agent searches its numbers by playing it, at most every second
+        episode until it earns clearly more than the planner; then it is recommended. With a rule,
+        episodes are played from Python, one at a time, and the agent cannot be saved;
+        `agent.planner` can.
     resolver : bool or dict, default False
         Whether the dynamics are known, so that a `Resolver` plans with them and with the noise that
         it sees; or its options, such as `model` and `outcome`. It plays in place of the tree, and
@@ -255,23 +257,37 @@ class Auto(Portfolio):
 
         Where repeated transitions show no noise, returns tell whether the tree is better. Otherwise
         a few lucky returns would let it lead, and those of the planner lag behind what it has
-        learned.
+        learned. So that the planner learns, a rule plays at most every second episode until it is
+        clearly better. It is not judged before the first generation of its search is over.
         """
-        if self.rule is not None and not self._is_left_to_tree() and not self._is_exact():
-            return self.choice.hope(2)
-        return self._best()
+        best, rule = self._best(), self.rule
+        if rule is None or self._parts[best] is self.tree:
+            return best
+        planned, ruled = self.choice.plays[:2]
+        if ruled > planned and best != 1:
+            return 0
+        return 1 if planned and not rule.search.n_generations else self.choice.hope(2)
+
+    def _free(self) -> int | None:
+        """Return 2, the tree, if it cannot lead, and a rule explores in its place."""
+        is_needed = self.rule is None or self._is_exact() or self._is_left_to_tree()
+        return None if is_needed else 2
 
     def _best(self) -> int:
         if self.resolver is not None:
-            planned, solved = self.choice.late(0), self.choice.late(1)
-            if planned is None or solved is None:
-                return 1
-            return int(planned[0] - solved[0] <= 2 * math.hypot(planned[1], solved[1]))
+            return int(not self._is_clearly_better(0, 1))
         if self._is_left_to_tree():
             return len(self._parts) - 1
         if self._is_exact():
             return super()._leader()
-        return 0 if self.rule is None else self.choice.leader(2)
+        return int(self.rule is not None and self._is_clearly_better(1, 0))
+
+    def _is_clearly_better(self, one: int, other: int) -> bool:
+        """Return whether the mean return of an agent is higher by HOPE standard errors."""
+        found, others = self.choice.late(one), self.choice.late(other)
+        if found is None or others is None:
+            return False
+        return found[0] - others[0] > HOPE * math.hypot(found[1], others[1])
 
     def _why(self, player: int, names: list[str]) -> str:
         has_choice = self.rule is not None or self.resolver is not None

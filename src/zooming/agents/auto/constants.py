@@ -22,12 +22,14 @@ class Constants(NamedTuple):
     PATIENCE: A[int, "returns after which a doubt about the law is dropped"] = 100
     START: A[int, "first returns, which tell what was earned before anything was learned"] = 20
     KEPT: A[int, "latest returns that are kept for the alarm"] = 20_000
+    HOPE: A[float, "standard errors between what is clear and what may yet turn out"] = 2.0
+    LARGER: A[float, "after n returns, a search has sqrt(n / LARGER) times as many at once"] = 10.0
 
 
 CONSTANTS = Constants()
 (
     PILOT, FORCED, BLOCK, MOST_BLOCK, MOST_CUBES, WARM, FIRST_LAG, DELTA, CLIP, LOST, PATIENCE,
-    START, KEPT,
+    START, KEPT, HOPE, LARGER,
 ) = CONSTANTS  # fmt: skip
 
 

@@ -556,7 +556,7 @@ class Portfolio(Delegate):
         if self.counts[LEFT] == 0:
             self._before_choice()
             leader = self._leader()
-            player, left = self.choice.next(leader)
+            player, left = self.choice.next(leader, self._free())
             self.counts[[PLAYER, LEFT, LEADS]] = player, left, player == leader
 
     def _catch_up(self, agent: Agent) -> None:
@@ -566,6 +566,10 @@ class Portfolio(Delegate):
 
     def _before_choice(self) -> None:
         """Prepare the agents for the next block. A subclass may add agents here."""
+
+    def _free(self) -> int | None:
+        """Return the number of an agent that plays only if it leads, if any."""
+        return None
 
     def _leader(self) -> int:
         """Return the number of the agent that plays unless others lack plays."""

@@ -32,6 +32,7 @@ from zooming.agents.auto.constants import (
     DELTA,
     FIRST_LAG,
     FORCED,
+    HOPE,
     LOST,
     MOST_BLOCK,
     WARM,
@@ -76,12 +77,18 @@ class Trend:
 
         More exactly, of the last half to three quarters.
         """
-        n = self.n_episodes
-        if n < 2:
-            return None
-        last = n.bit_length() - 1
+        return None if self.n_episodes < 2 else self._pool(self._late_windows())
+
+    @property
+    def n_late(self) -> int:
+        """Number of the returns that `late` pools."""
+        return int(self.windows[self._late_windows(), 0].sum())
+
+    def _late_windows(self) -> list[int]:
+        """Return the indices of the windows with the last half of at least two returns."""
+        last = self.n_episodes.bit_length() - 1
         is_short = self.windows[last, 0] < 2 ** (last - 1)
-        return self._pool([last - 1, last] if is_short else [last])
+        return [last - 1, last] if is_short else [last]
 
     def has_improved(self) -> bool:
         """Return whether late returns exceed those of episodes 8 to 31.
@@ -145,26 +152,24 @@ class Choice:
         """Number of episodes that each agent has played."""
         return [int(n) for n in self.windows[:, :, 0].sum(axis=1)]
 
-    def next(self, leader: int) -> tuple[int, int]:
+    def next(self, leader: int, free: int | None = None) -> tuple[int, int]:
         """Return (agent that plays next, number of episodes).
 
-        If some agents have too few episodes, the agent that lacks most plays what it lacks.
-        Otherwise the leader plays a block. Episodes that have begun count, so that not all of those
-        that begin before the first return are played by the same agent.
+        If some agents have too few episodes, the agent that lacks most plays what it lacks. Agent
+        `free` never lacks any. Otherwise the leader plays a block. Episodes that have begun count,
+        so that not all of those that begin before the first return are played by the same agent.
         """
         plays = [max(*pair) for pair in zip(self.plays, self.begun.tolist(), strict=True)]
-        n_episodes, least = sum(plays), min(plays)
+        n_episodes = sum(plays)
         wanted = FORCED * math.sqrt(n_episodes + 1.0)
-        if least < wanted:
-            return plays.index(least), math.ceil(wanted - least)
+        last = min((k for k in range(len(plays)) if k != free), key=plays.__getitem__)
+        if plays[last] < wanted:
+            return last, math.ceil(wanted - plays[last])
         return leader, min(MOST_BLOCK, max(1, int(BLOCK * n_episodes)))
 
-    def leader(self, n_agents: int | None = None) -> int:
-        """Return the agent with the largest lead; the first agent if no lead is positive.
-
-        By default all agents are compared, otherwise the first `n_agents`.
-        """
-        means = [self.late(k) for k in range(len(self.windows))][:n_agents]
+    def leader(self) -> int:
+        """Return the agent with the largest lead; the first agent if no lead is positive."""
+        means = [self.late(k) for k in range(len(self.windows))]
         if means[0] is None:
             return 0
         mean, error = means[0]
@@ -176,9 +181,20 @@ class Choice:
         return 1 + leads.index(best) if best > 0.0 else 0
 
     def hope(self, n_agents: int) -> int:
-        """Return which of the first `n_agents` has the highest mean return plus standard error."""
-        means = [self.late(k) for k in range(n_agents)]
-        hopes = [math.inf if one is None else sum(one) for one in means]
+        """Return which of the first `n_agents` has the highest mean + HOPE standard errors.
+
+        Few returns may be alike by chance, so each agent's spread is at least that of the first.
+        """
+        hopes, least = [math.inf] * n_agents, 0.0
+        for k in range(n_agents):
+            late = self.late(k)
+            if late is None:
+                continue
+            root = math.sqrt(Trend(self.windows[k]).n_late)
+            spread = max(least, late[1] * root)
+            hopes[k] = late[0] + HOPE * spread / root
+            if k == 0:
+                least = spread
         return hopes.index(max(hopes))
 
     def late(self, agent: int) -> tuple[float, float] | None:

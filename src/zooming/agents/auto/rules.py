@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from zooming.agents.auto.search import Search
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent, Delegate
 from zooming.agents.base.episodes import Play
@@ -18,8 +18,6 @@ from zooming.agents.planner.planner import Planner
 from zooming.errors import ConfigurationError
 from zooming.spaces.masks import Feasible
 from zooming.validation import Floats, short_repr
-
-_HERE = np.array([0.5])  # the only state of the search
 
 
 class Form:
@@ -76,29 +74,20 @@ class Form:
         return self._decide(step, observation, **named)
 
 
-class _Numbers(gym.Env[Any, Any]):
-    """The choice of n numbers as a problem of one step without a state."""
-
-    def __init__(self, n: int) -> None:
-        self.observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
-        self.action_space = gym.spaces.Box(0.0, 1.0, (n,), np.float64)
-
-
 class RuleLearner(Delegate):
-    """Play a rule, and find its numbers by a planner of one step whose rewards are the returns.
+    """Play a rule, and find its numbers from the returns of the episodes that it plays itself.
 
-    It learns from the episodes that it plays itself. Values and cells are those of `planner`, an
-    agent that learns from all episodes.
+    Values and cells are those of `planner`, an agent that learns from all episodes.
     """
 
     def __init__(self, env: Any, planner: Planner, form: Form, seed: int) -> None:
         super().__init__(env, **{**planner.problem.options, "reward_range": None}, seed=seed)
         self.reward_range = self.problem.reward_range = planner.reward_range
         self.planner, self.form = planner, form
-        search = seeds.derive_seed(seed, "search")
-        self.search = Planner(_Numbers(len(form.names)), horizon=1, seed=search)
+        self.search = Search(len(form.names), seeds.derive_seed(seed, "search"))
+        self._n = 0
         self._place: Floats | None = None  # numbers of the episode that it plays
-        self._total, self._n = 0.0, 0
+        self._own, self._total = -1, 0.0  # the number of this episode, and its return so far
 
     @property
     def recommended(self) -> Agent:
@@ -107,13 +96,13 @@ class RuleLearner(Delegate):
     @property
     def numbers(self) -> dict[str, float]:
         """The numbers that are best so far."""
-        place = np.asarray(self.search.predict(_HERE)[0])
-        return dict(zip(self.form.names, self.form.numbers(place).tolist(), strict=True))
+        found = self.form.numbers(self.search.mean)
+        return dict(zip(self.form.names, found.tolist(), strict=True))
 
     def act(self, step: int, observation: Any, *, info: Mapping[str, Any] | None = None) -> Any:
         self.checked_state(step, observation)
         if step == 0 or self._place is None:
-            self._place, self._total = np.asarray(self.search.act(0, _HERE)), 0.0
+            self._place, self._own, self._total = self.search.draw(), self.n_episodes, 0.0
         return self._played(self._place, step, observation, self._feasible(step, info))
 
     def update(
@@ -129,22 +118,18 @@ class RuleLearner(Delegate):
     ) -> None:
         self.checked_transition(step, observation, action, reward, next_observation)
         self._n += step == 0
-        if self._place is not None:
-            self._total += float(reward)
-            if terminated or step + 1 == self.horizon:
-                self.search.update(0, _HERE, self._place, self._total, _HERE, True)
-                self._place = None
+        if self._place is None or self.n_episodes != self._own + 1:  # others play
+            return
+        self._total += float(reward)
+        if terminated or step + 1 == self.horizon:
+            place, total = self._place, self._total
+            self._place, self._own, self._total = None, -1, 0.0
+            self.search.tell(place, total)
 
     # --- many episodes at once --------------------------------------------------------------------
 
-    def prepare_play(self) -> None:
-        self.search.prepare_play()
-
     def draw_play(self, play: Play) -> dict[str, Any]:
-        own = Play(play.seed)
-        own.drawn = self.search.draw_play(own)
-        place = np.asarray(self.search.act_play(own, 0, _HERE, None))
-        return {"place": place.tolist(), "own": own.drawn}
+        return {"place": self.search.draw(np.random.default_rng(play.seed)).tolist()}
 
     def act_play(
         self, play: Play, step: int, observation: Any, info: Mapping[str, Any] | None
@@ -161,9 +146,7 @@ class RuleLearner(Delegate):
         self._n += step == 0
 
     def end_play(self, play: Play, total: float) -> None:
-        own, place = Play(play.seed, play.drawn["own"]), np.array(play.drawn["place"])
-        self.search.update_play(own, (0, _HERE, place, total, _HERE, True), {})
-        self.search.end_play(own, total)
+        self.search.tell(np.array(play.drawn["place"]), total)
 
     @property
     def n_episodes(self) -> int:
@@ -186,7 +169,7 @@ class RuleLearner(Delegate):
         deterministic: bool,
         allowed: Sequence[Feasible | None],
     ) -> Floats:
-        place, axes = np.asarray(self.search.predict(_HERE)[0]), self.axes
+        place, axes = self.search.mean, self.axes
         actions = np.empty((len(steps), axes.n_action))
         for k, step in enumerate(steps.tolist()):
             observation = axes.states.shaped(axes.from_unit_cube(states[k], 0))
@@ -194,9 +177,7 @@ class RuleLearner(Delegate):
             actions[k] = self.problem.flat_action(step, action)
         return actions
 
-    @property
-    def n_balls(self) -> int:
-        return self.search.n_balls
+    counted, n_balls = "balls", 0
 
     @property
     def nbytes(self) -> int:
