@@ -758,7 +758,7 @@ def test_the_policy_is_that_of_a_plan_that_was_played_and_learning_does_not_see_
     asked.update(4, [0.5], [0.7], 1.0, [0.5])
     assert asked.value(4, [0.5]) == before
     assert asked.visits(4, [0.5], [0.7]) == silent.visits(4, [0.5], [0.7]) + 1
-    assert asked.table.kept.n_samples < asked.table.core["n_planned"][0] < asked.table.n_samples
+    assert asked.table.kept.grid is not asked.table.grid
 
 
 @compiled_only
@@ -871,6 +871,37 @@ def test_repeated_transitions_agree_as_those_of_a_dictionary(jitter, noise, want
     found = planning.repeats_agree(samples, 60, grid, 6, 1, 2, 1.0)
     assert found == agree_plainly(samples, grid, 1.0) == wanted
     assert not planning.repeats_agree(samples, 5, grid, 6, 1, 2, 1.0)  # too few
+
+
+@pytest.mark.plain
+def test_a_policy_is_valued_by_the_sum_of_q_at_its_actions():
+    rng, horizon, values = np.random.default_rng(0), 2, range(12)
+    parts, cells = [], []
+    for states, actions in (([0, 2, 5, 12], [0, 3, 12]), ([0, 7, 12], [0, 1, 5, 12])):
+        grid = grid_of((ORDERED, states), (ORDERED, actions))
+        q, bonus = rng.normal(size=(2, horizon, 6))
+        n_states = len(states) - 1
+        best = (q + bonus).reshape(horizon, n_states, -1).argmax(axis=2)
+        zeros = np.zeros((horizon, 6))
+        plan = plan_layout.Plan(
+            q, bonus, zeros, zeros, np.zeros(6), best.astype(np.int32), np.zeros((3, n_states))
+        )
+        parts.append((grid, plan))
+    numbers = np.column_stack([rng.integers(1, 4, 40), rng.normal(size=(40, 2))])
+    places = rng.integers(0, 12, (40, 3))
+    samples = samples_at(places, rng.integers(0, horizon, 40), numbers)
+    core, axes = core_of(horizon), np.zeros((2, 5))
+    cells = [plan_layout.Cells(core, samples, *part, axes) for part in parts]
+    handles = [plan_layout.pack_cells(one) for one in cells]
+    expected = 0.0
+    (own, plan), (other, policy) = parts
+    for i in values:
+        i, step, state = i + 5, samples.steps[i + 5], places[i + 5, 0]
+        best = policy.best[step, other.bin_of[0, state]]
+        action = int(other.centers[1, best] * 12)
+        cell = own.bin_of[0, state] * own.bins[1] + own.bin_of[1, action]
+        expected += numbers[i, 0] * plan.q[step, cell]
+    assert plan_episodes.add_values(*handles, 5, 17) == pytest.approx(expected)
 
 
 def play_returns(core, returns):

@@ -1,5 +1,6 @@
 """What agents recommend: plans that were played, policies that keep the step, and a warning."""
 
+import copy
 import warnings
 
 import gymnasium as gym
@@ -7,11 +8,12 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import AGENTS, oil
+from helpers import AGENTS, knowledge, oil
 from zooming.agents.base.agent import ENOUGH_STARTS
 from zooming.agents.planner.planner import Planner
 from zooming.kernels import IS_JIT_DISABLED
-from zooming.partitions.cells import expect
+from zooming.kernels.plans.layout import REPLAYS
+from zooming.partitions.cells import expect, rank_plans
 
 compiled_only = pytest.mark.skipif(IS_JIT_DISABLED, reason="plans take seconds if not compiled")
 
@@ -22,6 +24,7 @@ compiled_only = pytest.mark.skipif(IS_JIT_DISABLED, reason="plans take seconds i
 def judged(agent, returns):
     """Make a plan after the current one has earned these returns."""
     core, mean = agent.table.core, sum(returns) / max(1, len(returns))
+    core["own"], core["replays"] = -1, 0
     core["plays"], core["earned"] = len(returns), mean
     core["squares"] = sum((one - mean) ** 2 for one in returns)
     agent.table.refit()
@@ -44,8 +47,8 @@ def test_a_plan_that_earns_clearly_less_is_not_recommended():
     assert abs(agent.should_earn()[0] - 4.0) < 0.2  # not those that are not recommended
     agent.learn(1000)  # its samples are less than a third of all
     agent.table.kept, agent.table.earned = good, agent.table.earned[[0, -2, -1]]
-    agent.table.earned[:, 2] = 4.0, 3.0, 3.0
-    agent.table.earned[:, 3] = 0.1
+    agent.table.earned[:, 1] = 4.0, 3.0, 3.0
+    agent.table.earned[:, 2] = 0.1
     assert judged(agent, [3.0, 3.1]) is good  # age alone is no reason
     assert judged(agent, [4.2, 4.3] * 20) is not good
 
@@ -57,12 +60,12 @@ def test_what_is_expected_of_a_plan_is_shrunk_by_the_variance_between_plans():
         returns = [rng.normal(mean, 1.0, k) for mean, k in zip(true, n, strict=True)]
         own = np.array([one.mean() for one in returns])
         squares = np.array([k * one.var() for k, one in zip(n, returns, strict=True)])
-        plans = np.array([n, n, own, squares]).T
+        plans = np.array([n, own, squares, 0 * n]).T
         found, error = expect(plans[0], plans)
         mean, within = np.average(own, weights=n), squares.sum() / (n - 1).sum()
         away = (n * (own - mean) ** 2).sum()
         between = (away - 11 * within) / (n.sum() - (n**2).sum() / n.sum())
-        share = between / (between + within / n[0]) if away > (11 + 22**0.5 / 2) * within else 0.0
+        share = between / (between + within / n[0]) if away > 11 * within else 0.0
         assert found == pytest.approx(mean + share * (own[0] - mean))
         errors.append([abs(found - true[0]), abs(own[0] - true[0]), error])
     shrunk, plain, error = np.array(errors).T
@@ -75,7 +78,7 @@ def test_what_is_recommended_survives_saving_and_loading(tmp_path):
     agent = zooming.Planner(oil(noise=0.1), seed=0)
     agent.learn(150)
     judged(agent, [-5.0, -5.1, -4.9] * 10)  # so that an older plan is recommended
-    assert agent.table.kept.n_samples < agent.table.core["n_planned"][0]
+    assert agent.table.kept.grid is not agent.table.grid
     agent.save(tmp_path / "planner.zoom")
     loaded = zooming.load(tmp_path / "planner.zoom")
     states, steps = np.linspace(0, 1, 40).reshape(-1, 1), np.arange(40) % 5
@@ -88,17 +91,16 @@ def test_what_is_recommended_survives_saving_and_loading(tmp_path):
 @pytest.mark.parametrize(
     ("name", "spoil", "message"),
     [
-        ("kept_samples", lambda a: a * 0, "the plan kept was made of 0 of"),
-        ("kept_samples", lambda a: a + 10**9, "the plan kept was made of"),
         ("kept_bins", lambda a: a * 0, "an axis has no bins"),
-        ("kept_widths", lambda a: a[:1], "kept_widths is"),
-        ("kept_apart", lambda a: a + 7, "the form of a step is unknown"),
+        ("kept_q", lambda a: a[:, 1:], "kept_q is"),
+        ("kept_bonus", lambda a: a[:1], "kept_bonus is"),
+        ("kept_bonus", lambda a: a * np.nan, "kept_bonus has an entry that is not finite"),
         ("kept_centers", lambda a: a + 1.0, "the center of a bin"),
         ("earned", lambda a: -a, "the returns of the planner's episodes are invalid"),
-        ("earned", lambda a: a - np.array([0, 0, 1e308, 0]), "the returns of the planner's"),
+        ("earned", lambda a: a - np.array([0, 1e308, 0, 0]), "the returns of the planner's"),
         ("earned", lambda a: a + np.array([0, 0, 0, 1e308]), "the returns of the planner's"),
-        ("earned", lambda a: a * np.array([1, 0, 1, 1]), "the returns of the planner's"),
-        ("earned", lambda a: a[:1], "what the recommended plan earned is missing"),
+        ("earned", lambda a: a * np.array([0, 1, 1, 1]), "the returns of the planner's"),
+        ("earned", lambda a: a[:0], "earned is"),
         ("earned", lambda a: a[:, :2], "earned is"),
     ],
 )
@@ -116,18 +118,27 @@ def test_a_file_without_a_recommendation_is_loaded_and_uses_all_samples():
     agent.learn(30)
     values, arrays = agent.saved_state()
     old = {name: a for name, a in arrays.items() if name != "earned" and "kept" not in name}
-    loaded.restore_state(values, old)
+    fields = [one for one in arrays["core"].dtype.descr if one[0] not in ("replays", "")]
+    core = np.zeros(1, np.dtype([(name, kind) for name, kind, *_ in fields], align=True))
+    for name, *_ in fields:
+        core[name] = arrays["core"][name]
+    loaded.restore_state(values, {**old, "core": core, "kept_samples": np.array([20])})
     assert loaded.table.kept is None
     assert loaded.table.policy().key[0] == agent.table.n_samples
-    loaded.restore_state(values, {**arrays, "earned": np.array([20.0, 4.0, 0.5])})  # an older form
-    assert loaded.should_earn() == (4.0, pytest.approx(np.sqrt(0.5 / 19)))
+    loaded.learn(100)
+    assert loaded.table.kept is not None
 
 
 @compiled_only
 def test_full_memory_keeps_the_recommended_plan():
     agent = zooming.Planner(oil(noise=0.1), max_samples=1000, seed=0)
     agent.learn(600)
-    assert agent.table.kept.n_samples <= agent.table.n_samples
+    judged(agent, [-5.0, -5.1, -4.9] * 10)
+    kept, before = agent.table.kept, agent.predict([0.3])[0]
+    while agent.table.samples.numbers[:, 0].max() == 1.0:
+        agent.learn(20)
+    agent.table.kept = kept
+    np.testing.assert_array_equal(agent.predict([0.3])[0], before)
     assert np.isfinite(agent.value(0, [0.5]))
 
 
@@ -136,11 +147,15 @@ def test_what_auto_recommends_is_never_much_worse_than_before():
     # When plans of less than half of the samples were dropped, 123 episodes were worth 3.6 more
     # than random actions, after 4.7 at 100.
     env = gym.make("zooming/Storage-v0")
-    agent, random, best = zooming.Auto(env, seed=2), -1.96, 0.0
+    agents, random, best = [zooming.Auto(env, seed=k) for k in (1, 2, 3)], -1.96, 0.0
     for n_episodes in (100, 123, 185, 344):
-        agent.learn(n_episodes - agent.n_episodes)
-        gain = zooming.evaluate(agent, env, 300, seed=1).mean - random
-        assert gain > 0.9 * best
+        gains = []
+        for agent in agents:
+            agent.learn(n_episodes - agent.n_episodes)
+            gains.append(zooming.evaluate(agent, env, 300, seed=1).mean - random)
+        gain = float(np.mean(gains))
+        assert min(gains) > 0.85 * best
+        assert gain > 0.95 * best
         best = max(best, gain)
 
 
@@ -163,7 +178,7 @@ def test_with_noise_auto_recommends_its_planner_and_says_what_that_should_earn()
     assert status["recommended"] == "planner"
     assert agent.recommended is agent.planner
     earned, (mean, error) = agent.planner.table.earned, agent.should_earn()
-    assert (mean, error) == expect(earned[0], earned[1:])
+    assert (mean, error) == expect(earned[0], earned)
     assert abs(zooming.evaluate(agent, episodes=2000).mean - mean) < 3 * error
     assert "±" in status["recommended should earn"]
 
@@ -173,7 +188,7 @@ def test_status_warns_if_the_model_contradicts_what_was_earned():
     agent = zooming.Planner(oil(noise=0.1), seed=0)
     agent.learn(100)
     assert not any("promises" in one for one in agent.status()["warnings"])
-    agent.table.earned[:, 2] -= 3.0
+    agent.table.earned[:, 1] -= 3.0
     assert any("promises" in one and "earned" in one for one in agent.status()["warnings"])
 
 
@@ -268,7 +283,100 @@ def test_only_a_start_that_never_changed_tells_a_loop_without_the_step(is_random
 
 def test_a_planner_is_judged_alike_by_both_drivers():
     fused, python = (Planner(oil(noise=0.1), seed=1) for _ in range(2))
-    fused.learn(40)
-    python.learn(40, driver="python")
-    np.testing.assert_array_equal(fused.table.earned, python.table.earned)
-    assert fused.table.kept.n_samples == python.table.kept.n_samples
+    for n_episodes in (81, 60):
+        history = fused.learn(n_episodes)
+        np.testing.assert_array_equal(
+            history.returns, python.learn(n_episodes, driver="python").returns
+        )
+        np.testing.assert_array_equal(fused.table.earned, python.table.earned)
+        np.testing.assert_array_equal(fused.table.kept.plan.q, python.table.kept.plan.q)
+
+
+# --- replays --------------------------------------------------------------------------------------
+
+
+def is_replayed(agent):
+    core = agent.table.core[0]
+    return core["n_episodes"] < core["replays"]
+
+
+def before_replays(n_replays):
+    """Return a planner whose next episodes, so many, play the recommended policy."""
+    agent = Planner(oil(noise=0.1), seed=1)
+    while agent.table.core["replays"][0] - agent.n_episodes != n_replays:
+        agent.learn(1)
+        agent.table.prepare(1)
+    return agent
+
+
+@compiled_only
+def test_a_tenth_of_the_episodes_play_what_is_recommended_and_tell_what_it_earns():
+    agent, n_replayed = before_replays(3), 0
+    n_first, table = agent.n_episodes, agent.table
+    while agent.n_episodes < 3 * n_first:
+        before, returns = table.earned[0].copy(), []
+        while is_replayed(agent):
+            twin = copy.deepcopy(agent)
+            for step, state in enumerate((0.1, 0.5, 0.9)):
+                played, advised = twin.act(step, [state]), agent.predict([state], step)[0]
+                np.testing.assert_array_equal(played, advised)
+            returns.append(float(agent.learn(1).returns[0]))
+        n_replayed += len(returns)
+        agent.learn(1)  # after these, the plan plays, and what they earned is known
+        n = before[0] + len(returns)
+        mean = (before[0] * before[1] + sum(returns)) / n
+        np.testing.assert_allclose(table.earned[0][:2], [n, mean])
+        agent.learn(int(table.core["due"][0]) - agent.n_episodes)
+        table.prepare(1)
+    assert n_replayed == pytest.approx(REPLAYS * (agent.n_episodes - n_first), rel=0.15)
+
+
+@compiled_only
+def test_replays_go_on_after_loading(tmp_path):
+    agent = before_replays(3)
+    agent.learn(1)
+    agent.save(tmp_path / "planner.zoom")
+    loaded = zooming.load(tmp_path / "planner.zoom", env=agent.env)
+    assert is_replayed(loaded)
+    for one in (agent, loaded):
+        one.learn(40)
+    assert knowledge(loaded) == knowledge(agent)
+
+
+@compiled_only
+def test_episodes_side_by_side_replay_and_count_only_for_what_plays_still():
+    agent = before_replays(3)
+    opened = [agent.begin() for _ in range(4)]
+    before = agent.table.earned[0, 0]
+    for episode in opened:
+        for step in range(5):
+            np.testing.assert_array_equal(episode.act([0.3]), agent.predict([0.3], step)[0])
+    for k, episode in enumerate(opened):
+        if k == 3:
+            agent.begin().act([0.3])  # three episodes are over: the plan plays from now on
+        for _ in range(5):
+            episode.update(1.0, [0.3])
+    assert agent.table.earned[0, 0] == before + 3
+    assert agent.table.core["plays"][0] == 0
+
+
+def test_the_model_decides_between_plans_that_differ_by_noise_and_returns_if_not():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        (old, new), gain = rng.normal(5.0, 1.0, 2), rng.normal()
+        earned = np.array([[30, old, 3e5, 0.0], [10, 5.0, 1e5, 0.7]])  # the deviation is 100
+        is_first, noisy = rank_plans(earned, np.array([20, new, 2e5]), gain)
+        assert is_first == (gain >= 0) == (noisy[0, 1] == new)
+        earned[:, 2] = 1e-9
+        is_first, exact = rank_plans(earned, np.array([20, new, 1e-9]), gain)
+        assert is_first == (new >= old) == (exact[0, 1] == new)
+        for rows in (noisy, exact):  # all plans, each with its gain
+            if rows[0, 1] == new:
+                np.testing.assert_allclose(rows[[0, 2, 1], 3], [0, gain, 0.7 + gain], atol=1e-12)
+            else:
+                np.testing.assert_allclose(rows[:, 3], [0, 0.7, -gain])
+    # A trend that the model knows is no difference between plans: they stay equal but for noise.
+    earned = np.array([[30, 5.0, 30, 0.0], [30, 3.0, 30, 2.0], [30, 1.0, 30, 4.0]])
+    assert rank_plans(earned, np.array([30, 4.9, 30]), 0.1)[0]
+    earned[:, 3] = 0.0  # it does not: returns count
+    assert not rank_plans(earned, np.array([30, 4.9, 30]), 0.01)[0]

@@ -35,6 +35,7 @@ from zooming.kernels.plans.layout import (
     pack_cells,
 )
 from zooming.kernels.plans.planning import make_plan
+from zooming.kernels.plans.play import add_values, count_return
 from zooming.partitions.faults import lengths
 from zooming.partitions.view import Partition, about_axes, corners
 from zooming.spaces.axes import Axes
@@ -111,25 +112,27 @@ def make_grid(
 
 
 _STORED_PLAN = ("q", "bonus", "way", "played")
-KEPT = "kept_"  # prefix of the arrays of a `Basis`
+KEPT = "kept_"  # prefix of the arrays of the policy that is kept
 MOST_WEIGHT = 2.0**53  # transitions in a file; beyond it, numbers of them are not exact
 
 
-class Basis(NamedTuple):
-    """What a plan is made of: a grid, bandwidths, step forms, and the first rows of the samples."""
+class Policy(NamedTuple):
+    """A plan that is recommended, with its grid. Its bonus is a penalty."""
 
     grid: Grid
-    widths: Any
-    apart: Any
-    n_samples: int
+    plan: Plan
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays to save."""
+        parts = {name: getattr(self.grid, name) for name in ("bins", "edges", "centers")}
+        parts |= {"q": self.plan.q, "bonus": self.plan.bonus}
+        return {KEPT + name: part for name, part in parts.items()}
 
 
-def stored_basis(basis: Basis) -> dict[str, NDArray[Any]]:
-    """Return the arrays to save of a basis."""
-    grid, widths, apart, n = basis
-    parts = {"bins": grid.bins, "edges": grid.edges, "centers": grid.centers}
-    parts |= {"widths": widths, "apart": apart, "samples": np.array([n])}
-    return {KEPT + name: part for name, part in parts.items()}
+def cautious(grid: Grid, plan: Plan) -> Policy:
+    """Return the policy of a plan for learning: its best actions if the bonus is a penalty."""
+    best = (plan.q - plan.bonus).reshape(*plan.best.shape, -1).argmax(axis=2)
+    return Policy(grid, plan._replace(bonus=-plan.bonus, best=best.astype(np.int32)))
 
 
 def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
@@ -143,32 +146,23 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
     for name, part, one in zip(("steps", "places", "numbers"), table.samples, given, strict=True):
         check_form(name, one, np.empty((n, *part.shape[1:]), part.dtype))
     check_samples(core, given, table.units, len(table.axes))
-    # Older files lack "played_apart", "earned" and the arrays of a plan that is kept.
+    # Older files lack "played_apart", and a policy that is kept, or have only what it is made of.
     forms = arrays.get("played_apart", arrays["apart"])
-    basis = restore_basis(table, arrays, "", forms, n)
+    check_form("widths", arrays["widths"], table.widths)
+    check_forms(table, forms)
     check_forms(table, arrays["apart"])
-    kept = None
-    if KEPT + "bins" in arrays:
-        n_kept = arrays[KEPT + "samples"]
-        check_form(KEPT + "samples", n_kept, np.zeros(1, np.int64))
-        kept = restore_basis(table, arrays, KEPT, arrays[KEPT + "apart"], int(n_kept[0]))
-        if not 0 < kept.n_samples <= n:
-            raise ValueError(f"the plan kept was made of {kept.n_samples} of {n} samples")
-    earned = restored_returns(arrays.get("earned", np.zeros((0, 4))), core)
-    if kept is None:
-        earned = earned[:0]
-    elif len(earned) < 2:
-        raise ValueError("what the recommended plan earned is missing")
-    grid = basis.grid
-    wanted = len(arrays["apart"][0]), math.prod(grid.bins.tolist())
-    if arrays["q"].shape != wanted:  # before memory is asked for
-        raise ValueError(f"q is {arrays['q'].dtype} {arrays['q'].shape}, not float64 {wanted}")
-    plan = table.new_plan(grid)
-    for name in _STORED_PLAN:
-        check_form(name, arrays[name], getattr(plan, name))
-        getattr(plan, name)[:] = arrays[name]
-    values: dict[str, Any] = {"core": core, "widths": basis.widths, "grid": grid}
-    values |= {"apart": arrays["apart"].copy(), "played_apart": basis.apart}
+    grid, plan = restored_plan(table, arrays, "", _STORED_PLAN)
+    values: dict[str, Any] = {"core": core, "widths": arrays["widths"].copy(), "grid": grid}
+    values |= {"apart": arrays["apart"].copy(), "played_apart": forms.copy()}
+    kept, earned = None, np.zeros((0, 4))
+    if KEPT + "q" in arrays:
+        other, policy = restored_plan(table, arrays, KEPT, ("q", "bonus"))
+        kept = cautious(other, policy._replace(bonus=-policy.bonus))
+        earned = arrays["earned"].copy()
+        check_form("earned", earned, np.zeros((max(1, len(earned)), 4)))
+    else:
+        core["replays"] = 0
+    check_returns(earned, core)
     values |= {"kept": kept, "earned": earned}
     samples = Samples(*(part.copy() for part in given))
     counts = table.play_counts(int(core["n_planned"][0]), samples, grid)
@@ -180,34 +174,37 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
     return {**values, "samples": samples, "plan": plan, **caches}
 
 
-def restored_returns(earned: NDArray[Any], core: NDArray[Any]) -> Floats:
-    """Return `CellTable.earned` of a file. Raise ValueError if returns in the file are invalid."""
-    if earned.shape == (3,):  # older files: episodes, mean and variance of all recommended plans
-        plays, mean, variance = earned.astype(np.float64).tolist()
-        plan = [float(core["n_episodes"][0]), plays, mean, plays * variance]
-        earned = np.array([plan] * 2 if plays else []).reshape(-1, 4)
-    check_form("earned", earned, np.zeros((len(earned), 4)))
+def check_returns(earned: Floats, core: NDArray[Any]) -> None:
+    """Raise ValueError if the returns of episodes in a file are invalid."""
     counted = [core[name][0] for name in ("plays", "squares", "spread")]
-    counted += earned[:, [ENDS, PLAYS, SQUARES]].ravel().tolist()
-    means = [abs(core["total"][0]), abs(core["earned"][0]), *np.abs(earned[:, RETURN])]
+    counted += earned[:, [PLAYS, SQUARES]].ravel().tolist()
+    means = [
+        abs(core["total"][0]),
+        abs(core["earned"][0]),
+        *np.abs(earned[:, [RETURN, GAIN]]).ravel(),
+    ]
     is_small = max(means) < LARGEST_REWARD**1.5 and max(counted) < LARGEST_REWARD**2.5
     is_finite = bool(np.isfinite(counted + means).all())
     if not (is_finite and is_small) or min(counted) < 0.0 or (earned[:, PLAYS] < 1.0).any():
         raise ValueError("the returns of the planner's episodes are invalid")
-    return earned.copy()
 
 
-def restore_basis(
-    table: CellTable, arrays: dict[str, NDArray[Any]], prefix: str, apart: NDArray[Any], n: int
-) -> Basis:
-    """Return the grid, bandwidths and forms of a plan. Raise ValueError if they are invalid."""
-    widths, bins, edges = (arrays[prefix + name] for name in ("widths", "bins", "edges"))
-    check_form(prefix + "widths", widths, table.widths)
-    check_forms(table, apart)
+def restored_plan(
+    table: CellTable, arrays: dict[str, NDArray[Any]], prefix: str, names: tuple[str, ...]
+) -> tuple[Grid, Plan]:
+    """Return a grid, and a plan with the arrays `names`. Raise ValueError if they are invalid."""
+    bins, edges = arrays[prefix + "bins"], arrays[prefix + "edges"]
     check_bins(bins, edges, table.units, 3 * max(layout.MOST_CELLS, table.n_categories))
     grid = make_grid(table.kinds, table.units, bins.copy(), edges.copy(), table.axes.n_state)
     restore_centers(grid, arrays[prefix + "centers"])
-    return Basis(grid, widths.copy(), apart.copy(), n)
+    q, wanted = arrays[prefix + "q"], (table.apart.shape[1], math.prod(bins.tolist()))
+    if q.shape != wanted:  # before memory is asked for
+        raise ValueError(f"{prefix}q is {q.dtype} {q.shape}, not float64 {wanted}")
+    plan = table.new_plan(grid)
+    for name in names:
+        check_form(prefix + name, arrays[prefix + name], getattr(plan, name))
+        getattr(plan, name)[:] = arrays[prefix + name]
+    return grid, plan
 
 
 def check_forms(table: CellTable, apart: NDArray[Any]) -> None:
@@ -304,34 +301,50 @@ def quantile(ordered: Floats, share: float) -> float:
     return low + (high - low) * rest if rest < 0.5 else high - (high - low) * (1.0 - rest)
 
 
-# Columns of `CellTable.earned`: number of all episodes when a plan ended, number of its own, their
-# mean return, and the sum of squared deviations from it.
-ENDS, PLAYS, RETURN, SQUARES = range(4)
-_MOST_PLANS = 100  # rows of `earned`: condensing may make a plan after each episode
+# Columns of `CellTable.earned`: number of a plan's episodes, their mean return, the sum of squared
+# deviations from it, and what the recommended plan earns more by the models.
+PLAYS, RETURN, SQUARES, GAIN = range(4)
+_MOST_PLANS = 20  # recent plans that are compared: those of about the last 85 % of the episodes
 
 
 def expect(plan: Floats, recent: Floats) -> tuple[float, float]:
     """Return (expected mean return, standard error) of a plan: its own, shrunk to that of all.
 
     The variance between plans is DerSimonian and Laird's. It is 0 if the means of `recent` plans
-    differ by little more than the variance within plans explains.
+    differ by no more than the variance within plans explains.
     """
-    _, plays, means, squares = recent.T
+    plays, means, squares = recent.T[:GAIN]
     total, freedom, share = float(plays.sum()), len(recent) - 1, 0.0
     mean = float(plays @ means) / total
     within = float(squares.sum()) / max(1.0, total - len(recent))
     away = float(plays @ (means - mean) ** 2)
-    if freedom and away > (freedom + layout.SCATTER * math.sqrt(2 * freedom)) * within:
+    if away > freedom * within:
         between = (away - freedom * within) / (total - float(plays @ plays) / total)
         share = between / (between + within / plan[PLAYS])
     square = within * (share / plan[PLAYS] + (1.0 - share) ** 2 / total)
     return float(mean + share * (plan[RETURN] - mean)), math.sqrt(square)
 
 
+def rank_plans(earned: Floats, played: Floats, gain: float) -> tuple[bool, Floats]:
+    """Return whether one more plan is recommended, and `CellTable.earned` with its row `played`.
+
+    It is, and is then the first row, unless less is expected of it than of the one that was first.
+    By the model it earns `gain` more. What returns say beyond the models is shrunk to that of all
+    plans. If plans differ by noise alone, the model decides.
+    """
+    rows = np.vstack([earned, [*played, -gain]])
+    beyond = rows + np.outer(rows[:, GAIN], np.arange(4) == RETURN)
+    is_first = gain + expect(beyond[-1], beyond)[0] >= expect(beyond[0], beyond)[0]
+    if is_first:
+        rows[:, GAIN] += gain
+        rows = rows[[-1, *range(1, len(earned)), 0]]
+    return is_first, np.vstack([rows[:1], rows[1:][-_MOST_PLANS:]])
+
+
 class RecommendedPlan(NamedTuple):
     """The plan that is recommended, made without a bonus, with what it takes to read it."""
 
-    key: tuple[int, int]  # number of samples that it was made from, and of plans for learning
+    key: tuple[int, int]  # samples that it was made from, 0 if it is kept; plans for learning
     plan: Plan
     grid: Grid  # of the plan, which may be older than that of learning
     cells: Cells  # keeps the arrays of the handle alive
@@ -374,8 +387,8 @@ class CellTable:
         self.widths = np.full((2, 2, len(axes)), layout.FIRST_WIDTH)
         self.apart = np.zeros((2, int(core["horizon"][0])), np.int64)  # forms of the next plan
         self.played_apart = self.apart  # forms of the plan that is played
-        self.kept: Basis | None = None  # of the recommended plan; None: use all that is known
-        # What the recommended plan earned, then the recent plans: rows of ENDS, PLAYS, ...
+        self.kept: Policy | None = None  # what is recommended; None: a plan from all samples
+        # What the recommended plan earned, then other recent plans: rows of PLAYS, ...
         self.earned: Floats = np.zeros((0, 4))
         self._forget()
         self.grid = self._first_grid()
@@ -421,19 +434,46 @@ class CellTable:
 
     @property
     def is_due(self) -> bool:
+        """Whether `refit` should be called before the next episode."""
+        core = self.core[0]
+        return self._wants_plan or bool(0 < core["replays"] <= core["n_episodes"])
+
+    @property
+    def _wants_plan(self) -> bool:
         """Whether a new plan for learning is due, see `layout.GROWTH`, or samples are too many."""
         core = self.core[0]
         is_crowded = core["n_samples"] > core["most_samples"]
         return bool(core["n_episodes"] >= core["due"] or is_crowded)
 
     def refit(self) -> None:
-        """Make a new grid and a new plan for learning. Condense the samples if too many."""
+        """Make a new grid and a new plan for learning. Condense the samples if too many.
+
+        The first episodes after that, the replays, play the recommended policy: only so its
+        returns tell what it earns. If no more than these are over, the plan plays from now on.
+        """
         # Copied here: after an interrupt, the thread goes on, and the arrays may change.
         core, widths, apart = self.core.copy(), self.widths.copy(), self.apart.copy()
-        samples, (kept, earned) = self.samples, self._judge()
+        count_return(core)
+        core["own"] = -1
+        played = np.array([core[name][0] for name in ("plays", "earned", "squares")])
+        earned, is_replay = self.earned, core["replays"][0] > 0
+        if is_replay:
+            earned = earned.copy()
+            earned[0, :GAIN] = join(np.array([earned[0, :GAIN], played]), np.zeros(2, np.int64), 1)
+            core["replays"] = core["plays"] = core["earned"] = core["squares"] = 0
+            if not self._wants_plan:
+                vars(self).update(core=core, earned=earned, _handle=None)
+                return
+        samples = self.samples
         found = self._call(lambda: self._refitted(core, widths, apart, samples), self.n_samples)
-        if kept is not None and found["samples"] is not samples:  # condensed: not in order any more
-            kept = kept._replace(n_samples=int(found["core"]["n_samples"][0]))
+        kept = self.kept
+        if not is_replay:
+            kept, earned = self._judge(played, found)
+        if kept is not None:
+            n, due = (int(found["core"][name][0]) for name in ("n_episodes", "due"))
+            n_replays = int(layout.REPLAYS * (due - n) + 0.5)
+            found["core"]["replays"] = n + n_replays if n_replays else 0
+            found["_handle"] = None  # what plays may be the policy
         # One assignment, so that an interrupt leaves either the old plan or the new one.
         vars(self).update(found, played_apart=self.apart, kept=kept, earned=earned)
 
@@ -463,40 +503,54 @@ class CellTable:
         is_short = n + int(self.core["horizon"][0]) * n_cells < SHORT
         return work() if is_short else call_in_thread(work)
 
-    def _judge(self) -> tuple[Basis | None, Floats]:
+    def _judge(self, played: Floats, found: dict[str, Any]) -> tuple[Policy | None, Floats]:
         """Return the new `kept` and `earned`, now that episodes of a plan have been played.
 
         The plan that was played is recommended from now on, unless less is expected of it than of
         the one recommended before it. If nobody played the plan, as in learning from a log, what is
-        recommended uses all that is known.
+        recommended uses all that is known. `found` has the new plan.
         """
-        core = self.core[0]
-        plan = np.array([core[name] for name in ("n_episodes", "plays", "earned", "squares")])
-        if not plan[PLAYS]:
+        if not played[PLAYS]:
             return None, self.earned[:0]
-        recent = np.vstack([self.earned[1:][-_MOST_PLANS:], plan])
-        recent = recent[recent[:, ENDS] >= layout.RECENT * plan[ENDS]]
-        before = plan if self.kept is None else self.earned[0]
-        if expect(plan, recent)[0] < expect(before, recent)[0]:
-            return self.kept, np.vstack([before, recent])
-        played = Basis(self.grid, self.widths, self.played_apart, int(core["n_planned"]))
-        return played, np.vstack([plan, recent])
+        policy, kept = cautious(self.grid, self.plan), self.kept
+        if kept is None:
+            return policy, np.array([[*played, 0.0]])
+        is_first, earned = rank_plans(self.earned, played, self._gain(policy, kept, found))
+        return policy if is_first else kept, earned
+
+    def _gain(self, new: Policy, old: Policy, found: dict[str, Any]) -> float:
+        """Return what the policy `new` earns more in an episode than `old` by a newer plan.
+
+        It is the difference of Q at their actions, summed over the steps, in the states of the
+        episodes since the last plan.
+        """
+        cells = self.cells._replace(grid=found["grid"], plan=found["plan"])
+        first, last = int(self.core["n_planned"][0]), self.n_samples
+        handle, total = pack_cells(cells), [0.0, 0.0]
+        for k, (grid, plan) in enumerate((new, old)):
+            policy = pack_cells(cells._replace(grid=grid, plan=plan))
+            total[k] = float(add_values(handle, policy, first, last))
+        steps = self.samples.steps[first:last]
+        return (total[0] - total[1]) / max(1, int((steps == 0).sum()))
 
     def policy(self) -> RecommendedPlan:
-        """Return the recommended plan, made without the bonus for exploring.
+        """Return the recommended plan: the one that is kept, or one made from all samples.
 
-        It is made from what the plan `kept` was made of, or from all samples. Reading it does not
-        affect learning.
+        Its bonus is a penalty. Reading it does not affect learning.
         """
-        basis = self.kept or Basis(self.grid, self.widths, self.played_apart, self.n_samples)
-        key, found = (basis.n_samples, self.n_plans), self._policy
+        key = (0 if self.kept else self.n_samples, self.n_plans)
+        found = self._policy
         if found is None or found.key != key:
-            plan = self.new_plan(basis.grid)
-            cells = self.cells._replace(grid=basis.grid, plan=plan)
+            cells = self._cells(self.grid, self.plan)
+            if self.kept is None:
+                cells = cells._replace(plan=self.new_plan(self.grid))
+            else:
+                cells = cells._replace(grid=self.kept.grid, plan=self.kept.plan)
             handle = pack_cells(cells)
-            given = basis.n_samples, basis.widths, basis.apart
-            self._call(lambda: make_plan(handle, *given, False), basis.n_samples)
-            found = self._policy = RecommendedPlan(key, plan, basis.grid, cells, handle)
+            if self.kept is None:
+                given = self.n_samples, self.widths, self.played_apart
+                self._call(lambda: make_plan(handle, *given, False), self.n_samples)
+            found = self._policy = RecommendedPlan(key, cells.plan, cells.grid, cells, handle)
         return found
 
     def counts(self) -> Floats:
@@ -551,12 +605,13 @@ class CellTable:
                     bins[j] = fewer
         return bins, _even_edges(bins, self.units)
 
-    def start_value(self, grid: Grid, plan: Plan, n: int) -> tuple[float, float]:
-        """Return (mean value of the start states, bonus of an episode) of a plan from n samples.
+    def start_value(self, grid: Grid, plan: Plan) -> tuple[float, float]:
+        """Return (mean value of the start states, bonus of an episode) of a plan.
 
         The squared bonuses of the steps add up, since their errors are nearly independent. Without
         samples of step 0, the value is infinite.
         """
+        n = self.n_samples
         steps, places = self.samples.steps[:n], self.samples.places[:n]
         weights = self.samples.numbers[:n, WEIGHT]
         if not (steps == 0).any():
@@ -603,8 +658,13 @@ class CellTable:
 
     @property
     def cells(self) -> Cells:
-        """All arrays that kernels read, with the plan for learning."""
-        return Cells(self.core, self.samples, self.grid, self.plan, self.axes.table)
+        """All arrays that kernels read, with what plays: the plan for learning, or the policy."""
+        if self.kept is not None and self.core["replays"][0] > 0:
+            return self._cells(*self.kept)
+        return self._cells(self.grid, self.plan)
+
+    def _cells(self, grid: Grid, plan: Plan) -> Cells:
+        return Cells(self.core, self.samples, grid, plan, self.axes.table)
 
     @property
     def handle(self) -> Any:
@@ -617,8 +677,8 @@ class CellTable:
 
     @property
     def n_cells(self) -> int:
-        """Number of cells, summed over all steps."""
-        return int(self.plan.q.size)
+        """Number of cells of what plays, summed over all steps."""
+        return int(self.cells.plan.q.size)
 
     @property
     def nbytes(self) -> int:
@@ -654,7 +714,7 @@ class CellTable:
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the arrays to save: all that learning changes."""
         n = self.n_samples
-        kept = {} if self.kept is None else stored_basis(self.kept)
+        kept = {} if self.kept is None else self.kept.state()
         return {
             **{name: getattr(self, name) for name in ("core", "widths", "apart")},
             "played_apart": self.played_apart,

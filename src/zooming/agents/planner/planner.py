@@ -35,6 +35,7 @@ def allowed_rows(allowed: Feasible | None) -> Floats:
     return _EVERYTHING if allowed is None else allowed.allowed
 
 
+PHASE = {"plan": "n_plans", "replays": "replays"}  # entries of `drawn`: fields of `core`
 MANY = 20  # categories of an axis that are probably quantities
 SMALL = 0.02  # share of the reward range that the rewards seen should span
 
@@ -48,8 +49,9 @@ class Planner(Agent):
 
     A new plan is made at the start of an episode if the number of episodes has grown by 10 %.
     `act` plays this plan with a bonus. `predict`, `value`, `q_value` and `partition` use a plan
-    without bonus that was played and did not earn clearly less than those before it. If the planner
-    has not played, as in learning from a log, they use a plan from all samples.
+    that was played, with a penalty instead, and that should not earn less than the one before. A
+    tenth of the episodes play that policy. If the planner has not played, as in learning from a
+    log, they use a plan from all samples.
 
     If info restricts actions, only feasible ones are played. The plan does not know which actions
     were feasible in which state, so the value of a next state is the maximum over all actions.
@@ -178,6 +180,7 @@ class Planner(Agent):
             "boldness": float(core["boldness"][0]),
             "explores": int(core["explores"][0]),
             "plan": int(core["n_plans"][0]),
+            "replays": int(core["replays"][0]),
         }
 
     def act_play(
@@ -191,7 +194,7 @@ class Planner(Agent):
         core["explores"] = play.drawn["explores"]
         handle = self.table.handle if play.kept is None else play.kept[1]
         boldness, rows = play.drawn["boldness"], allowed_rows(allowed)
-        plan = self.table.plan if play.kept is None else play.kept[0].plan
+        plan = (self.table.cells if play.kept is None else play.kept[0]).plan
         waiting = [one for other in self.run.waiting(play) for one in other.values()]
         played = plan.played.copy()
         try:
@@ -227,12 +230,13 @@ class Planner(Agent):
 
     def _count_play(self, step: int, cell: int) -> None:
         """Count a play of a cell since the plan was made: its bonus falls."""
-        plan = self.table.plan
+        plan = self.table.cells.plan
         plan.played[cell] += 1.0 / (PLAYED + plan.visits[step, cell])
 
     def end_play(self, play: Play, total: float) -> None:
         core = self.table.core
-        if play.drawn["plan"] == core["n_plans"][0] and core["n_planned"][0]:  # not of no samples
+        is_current = all(play.drawn.get(name, 0) == core[of][0] for name, of in PHASE.items())
+        if is_current and core["n_planned"][0]:  # not of no samples
             core["own"], core["total"] = 0, total
             kernels.count_return(core)
             core["own"] = -1
@@ -394,7 +398,7 @@ class Planner(Agent):
 
     @property
     def n_balls(self) -> int:
-        """Number of cells, summed over all steps."""
+        """Number of cells of what plays, summed over all steps."""
         return self.table.n_cells
 
     @property
@@ -404,8 +408,8 @@ class Planner(Agent):
     def _status(self) -> dict[str, Any]:
         """Return what the planner believes, as of its last plan; docs/auto.md explains the entries.
 
-        "recommended should earn" is the mean return of the episodes that recommended plans have
-        played, exploring included; if they have played none, what the model promises.
+        "recommended should earn" is the mean return of the recommended plan, shrunk to that of the
+        recent ones, exploring included; if it was never played, what the model promises.
         """
         core, widths, expected = self.table.core[0], self.table.widths, self.should_earn()
         forms = self.table.apart  # of each step; bandwidths are those of the most frequent form
@@ -420,7 +424,7 @@ class Planner(Agent):
             "samples": int(self.table.samples.numbers[: self.table.n_samples, 0].sum()),
             "plans": int(core["n_plans"]),
             "next plan": max(due, self.n_episodes),
-            "cells": self.table.n_cells // self.horizon,
+            "cells": self.table.plan.q.shape[1],
             "bins": dict(zip(self.axes.names, self.table.grid.bins.tolist(), strict=True)),
             "steps": ", ".join(steps) or "alike",
             "reward noise": float(np.sqrt(core["reward_noise"])),
@@ -434,14 +438,14 @@ class Planner(Agent):
 
     def should_earn(self) -> tuple[float, float] | None:
         if self.table.kept is not None:
-            return expect(self.table.earned[0], self.table.earned[1:])
+            return expect(self.table.earned[0], self.table.earned)
         value, error = self.promise()
         return (value, error) if np.isfinite(value) else None
 
     def promise(self) -> tuple[float, float]:
-        """Return (value of the start states under the recommended plan, its standard error)."""
+        """Return (value of the start states in the recommended plan, its standard error)."""
         found = self.table.policy()
-        value, penalty = self.table.start_value(found.grid, found.plan, found.key[0])
+        value, penalty = self.table.start_value(found.grid, found.plan)
         return value, penalty / OPTIMISM
 
     def doubts(self) -> list[str]:
@@ -494,7 +498,7 @@ class Planner(Agent):
         if self.table.kept is None:
             return []
         plan = self.table.earned[0]
-        (mean, own), (promise, error) = expect(plan, self.table.earned[1:]), self.promise()
+        (mean, own), (promise, error) = expect(plan, self.table.earned), self.promise()
         away, spread = abs(promise - mean), np.sqrt(plan[SQUARES] / plan[PLAYS])
         if away <= 2.0 * max(spread, np.hypot(own, error)):
             return []
@@ -517,7 +521,13 @@ class Planner(Agent):
 
     def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         core, fresh = arrays["core"], self.table.core
-        if "usual" in (core.dtype.names or ()):
+        names = core.dtype.names or ()
+        if names == tuple(name for name in CORE.names or () if name != "replays"):  # an older file
+            newer = np.zeros(1, CORE)
+            for name in names:
+                newer[name] = core[name]
+            core, arrays = newer, {**arrays, "core": newer}
+        if "usual" in names:
             raise CheckpointError(
                 "the file is of an earlier version of Planner, which had three forms of a step; "
                 "learn again, or load it with the version that saved it"

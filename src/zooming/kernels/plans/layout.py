@@ -57,8 +57,7 @@ class Constants(NamedTuple):
     EMPTY: A[float, "kernel mass added to the visited cells around a cell"] = 0.05
     SLOPE: A[float, "up to this slope actions of neighbors are mixed; beyond they jump"] = 2.0
     PLAYED: A[float, "samples added to those of a cell when a play is counted"] = 0.3
-    RECENT: A[float, "plans that ended in the first RECENT of the episodes are not compared"] = 0.2
-    SCATTER: A[float, "deviations of noise by which the returns of plans differ at least"] = 0.5
+    REPLAYS: A[float, "share of the episodes that play the recommended policy"] = 0.1
 
 
 CONSTANTS = Constants()
@@ -67,8 +66,7 @@ CONSTANTS = Constants()
     OPTIMISM, FULL, FADING, BALLS, EXPLORING, FAR_BALLS, PRICE, GROWTH, EARLY, SPARING, UNITS,
     FEW_AXES, MORE_AXES, CELLS_PER_ROOT, CHEAP, MOST_CELLS, WIDTH_POWER, EVEN, END, PRIOR,
     ENOUGH, RIDGE, N_HATS, STRONG, FLAT, FIRST_WIDTH, DOUBT, EXOGENOUS, LEAST_FREEDOM,
-    MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE, EMPTY, SLOPE, PLAYED, RECENT,
-    SCATTER,
+    MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE, EMPTY, SLOPE, PLAYED, REPLAYS,
 ) = CONSTANTS  # fmt: skip
 SHARES = np.array([1e9, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01])  # see `leave_one_out`
 
@@ -105,9 +103,10 @@ CORE = np.dtype(
         ("explores", "i8"),  # 1: this episode heads for cells far from all samples
         ("far", "f8"),  # the least distance from samples that is worth going to
         ("boldness", "f8"),  # weight of the bonus in this episode
+        ("replays", "i8"),  # number of episodes until which the recommended policy plays; 0: no
         ("own", "i8"),  # number of the episode that the planner played last; -1: none
         ("total", "f8"),  # its return so far
-        ("plays", "f8"),  # episodes of the current plan: number, mean return, squared deviations
+        ("plays", "f8"),  # episodes of what plays: number, mean return, squared deviations
         ("earned", "f8"),
         ("squares", "f8"),
         ("horizon", "i8"),

@@ -207,6 +207,33 @@ def find_cell(handle, state, action):
     return state_cell(grid, n_state, state) * n_actions + action_cell(grid, n_state, action)
 
 
+@jit_kernel
+def add_values(handle, policy, first, last):
+    """Return the sum of Q over the states of samples first to last - 1, at the policy's actions.
+
+    Q and the samples are those of `handle`, actions those of the handle `policy`.
+    """
+    core, samples, grid, plan, _ = cells_at(handle)
+    _, _, other_grid, other, _ = cells_at(policy)
+    n_state, total = core[0]["n_state"], 0.0
+    state, action = np.empty(n_state), np.empty(core[0]["n_action"])
+    everything = np.empty((0, FIRST_VALUE))
+    n_actions = plan.q.shape[1] // plan.values.shape[1]
+    for i in range(first, last):
+        step = samples.steps[i]
+        for j in range(n_state):
+            state[j] = (samples.places[i, j] + 0.5) / grid.units[j]
+        here = state_cell(other_grid, n_state, state)
+        rest = other.best[step, here]  # as `choose`, which compares all actions
+        for j in range(grid.bins.shape[0] - 1, n_state - 1, -1):
+            action[j - n_state] = other_grid.centers[j, rest % other_grid.bins[j]]
+            rest //= other_grid.bins[j]
+        mix(other_grid, other, n_state, step, state, here, everything, action)
+        cell = state_cell(grid, n_state, state) * n_actions + action_cell(grid, n_state, action)
+        total += samples.numbers[i, WEIGHT] * plan.q[step, cell]
+    return total
+
+
 # --- episodes -------------------------------------------------------------------------------------
 
 
@@ -225,11 +252,13 @@ def begin_episode(core):
 
 @jit_kernel
 def draw_boldness(core):
-    """Draw the weight of the bonus in an episode, and whether it explores."""
+    """Draw the weight of the bonus in an episode, and whether it explores. Replays do neither."""
     mean = (FULL / max(FULL, core[0]["n_episodes"])) ** FADING
     core[0]["boldness"] = 2.0 * mean * draw_share(core)
     is_drawn = draw_share(core) * np.sqrt(core[0]["n_episodes"] + 1.0) < EXPLORING
     core[0]["explores"] = 1 if is_drawn or core[0]["most"] <= core[0]["least"] else 0
+    if core[0]["replays"] > 0:
+        core[0]["boldness"], core[0]["explores"] = 0.0, 0
 
 
 @jit_kernel
@@ -245,9 +274,10 @@ def count_return(core):
 
 @jit_inline
 def is_due(core):
-    """Return whether a plan is due: episodes have grown, or samples must be condensed."""
+    """Return whether a plan is due, or samples must be condensed, or replays end."""
+    n, ends = core[0]["n_episodes"], core[0]["replays"]
     is_crowded = core[0]["n_samples"] > core[0]["most_samples"]
-    return core[0]["n_episodes"] >= core[0]["due"] or is_crowded
+    return n >= core[0]["due"] or is_crowded or 0 < ends <= n
 
 
 @jit_kernel
