@@ -214,7 +214,6 @@ class PlainPlan:
         ended = after[:, 0] == ENDED
         self.next_weights = self.weights_of_states(np.where(ended[:, None], 0, after))
         self.next_weights[ended] = 0.0
-        self.next_cells = np.where(ended, -1, self.cell_of(np.where(ended[:, None], 0, after)))
         self.q, self.bonus, self.way = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         self.values = np.zeros((self.horizon + 1, self.n_states))
         self.find_distances()
@@ -269,13 +268,15 @@ class PlainPlan:
         return found
 
     def find_way(self, h, found, widths):
-        farthest = np.append(self.way[h + 1].reshape(self.n_states, -1).max(axis=1), 0.0)
-        used, count, share = found["used"], found["count"], found["share"]
-        ways = (self.weights * farthest[self.next_cells])[used]
-        total = np.bincount(self.cells[used], ways, self.n_cells)
+        farthest = self.way[h + 1].reshape(self.n_states, -1).max(axis=1)
+        used, count, share = (found[name] for name in ("used", "count", "share"))
+        ways, led = self.next_weights @ farthest, 0.0
+        if self.has_drift:
+            ways, led = ways - self.of_samples @ farthest, self.of_cells @ farthest
+        total = np.bincount(self.cells[used], (self.weights * ways)[used], self.n_cells)
         kernel = self.kernel(np.minimum(widths, self.widest))
         mean = kernel @ total / (kernel @ count + self.c.PRIOR)
-        mean += (total - count * mean) / (count + share)
+        mean += led + (total - count * mean) / (count + share)
         self.way[h] = np.maximum(self.distances, mean)
 
     def find_distances(self):
@@ -289,10 +290,9 @@ class PlainPlan:
         q, variance = (rewards[name] + values[name] for name in ("mean", "variance"))
         bonus = (1.0 if self.learns else -1.0) * self.c.OPTIMISM * np.sqrt(variance)
         rows = q.reshape(self.n_states, -1)
-        price = self.c.PRICE * self.facts["spread"]
-        if self.learns and price > 0.0:
-            is_dear = (rows.max(axis=1, keepdims=True) - rows > price).ravel()
-            bonus[is_dear] = self.way[h, is_dear] = 0.0
+        if self.learns and (price := self.c.PRICE * self.facts["spread"]) > 0.0:
+            loss = (rows.max(axis=1, keepdims=True) - rows).ravel()
+            bonus[loss > price], self.way[h, loss > self.c.FAR_PRICE * price] = 0.0, 0.0
         self.q[h], self.bonus[h] = q, bonus
         best = (rows + bonus.reshape(rows.shape)).argmax(axis=1)
         value, high = rows[np.arange(self.n_states), best], self.facts["highest"]

@@ -827,8 +827,8 @@ def test_with_a_tree_it_finds_a_large_reward_far_against_the_current():
     agents = [zooming.Auto(env, seed=seed) for seed in range(8)]
     for agent in agents:
         agent.learn(300)
-    # Best 11.18; near bank 1. Of 16 runs, 14 find the far bank, and 7 of a planner alone.
-    assert sum(zooming.evaluate(agent, env, 200, seed=1).mean > 8 for agent in agents) >= 6
+    # Best 11.18; near bank 1.
+    assert sum(zooming.evaluate(agent, env, 200, seed=1).mean > 8 for agent in agents) >= 7
 
 
 @compiled_only

@@ -24,9 +24,10 @@ class Constants(NamedTuple):
     FULL: A[float, "after k > FULL episodes the bonus is scaled by (FULL / k)^FADING"] = 100.0
     FADING: A[float, "what has been uncertain for long matters less"] = 0.25
     BALLS: A[float, "a sample is evidence in a ball; BALLS sqrt(samples) fill the space"] = 4.0
-    EXPLORING: A[float, "episode k goes far from samples with chance EXPLORING / sqrt(k)"] = 0.5
+    EXPLORING: A[float, "episode k goes far from samples with chance EXPLORING / sqrt(k)"] = 0.3
     FAR_BALLS: A[float, "as BALLS, for the least distance worth such an episode"] = 0.2
-    PRICE: A[float, "no bonus for a loss of more than PRICE spreads of good returns"] = 3.0
+    PRICE: A[float, "no bonus for a loss of more than PRICE spreads of returns"] = 3.0
+    FAR_PRICE: A[float, "nor exploring for a loss of more than FAR_PRICE times that"] = 10.0
     GROWTH: A[float, "a plan is made when the episodes have grown by this factor"] = 1.1
     EARLY: A[int, "plans that tune all bandwidths and compare all steps"] = 10
     SPARING: A[int, "later, every SPARING-th does: it takes most of the time"] = 2
@@ -63,16 +64,18 @@ class Constants(NamedTuple):
 CONSTANTS = Constants()
 # Kernels read plain names, which the compiler takes as numbers.
 (
-    OPTIMISM, FULL, FADING, BALLS, EXPLORING, FAR_BALLS, PRICE, GROWTH, EARLY, SPARING, UNITS,
-    FEW_AXES, MORE_AXES, CELLS_PER_ROOT, CHEAP, MOST_CELLS, WIDTH_POWER, EVEN, END, PRIOR,
-    ENOUGH, RIDGE, N_HATS, STRONG, FLAT, FIRST_WIDTH, DOUBT, EXOGENOUS, LEAST_FREEDOM,
-    MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE, EMPTY, SLOPE, PLAYED, REPLAYS,
+    OPTIMISM, FULL, FADING, BALLS, EXPLORING, FAR_BALLS, PRICE, FAR_PRICE, GROWTH, EARLY,
+    SPARING, UNITS, FEW_AXES, MORE_AXES, CELLS_PER_ROOT, CHEAP, MOST_CELLS, WIDTH_POWER, EVEN,
+    END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, FIRST_WIDTH, DOUBT, EXOGENOUS,
+    LEAST_FREEDOM, MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE, EMPTY, SLOPE,
+    PLAYED, REPLAYS,
 ) = CONSTANTS  # fmt: skip
 SHARES = np.array([1e9, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01])  # see `leave_one_out`
 
 SMOOTH, ORDERED, CATEGORIES = 0, 1, 2  # kinds of axes
 REWARDS, VALUES = 0, 1  # targets: first index of `widths` and `apart`
 ALIKE, ALONE = 0, 1  # forms of a target at a step, see `step_models`
+FAR, RECALLED = 1, 2  # values of `explores`: go far from all samples; play a plan for the policy
 ENDED = -1  # place of the next state if the episode ended
 WEIGHT, MEAN_REWARD, SPREAD = 0, 1, 2  # columns of `Samples.numbers`
 
@@ -100,7 +103,7 @@ CORE = np.dtype(
         ("most_samples", "i8"),  # with more rows, a plan is due too: it condenses them
         ("n_plans", "i8"),
         ("random", "u8"),  # state of the agent's own generator
-        ("explores", "i8"),  # 1: this episode heads for cells far from all samples
+        ("explores", "i8"),  # how this episode plays: with a bonus (0), FAR or RECALLED
         ("far", "f8"),  # the least distance from samples that is worth going to
         ("boldness", "f8"),  # weight of the bonus in this episode
         ("replays", "i8"),  # number of episodes until which the recommended policy plays; 0: no
@@ -119,7 +122,7 @@ CORE = np.dtype(
         ("most", "f8"),
         ("is_exact", "i8"),  # 1: repeated transitions show no noise
         ("reward_noise", "f8"),  # leave-one-out variance of rewards
-        ("spread", "f8"),  # of good returns: of the best twentieth above the median; 0: unknown
+        ("spread", "f8"),  # of returns: from the 10 % to the 95 % quantile; 0: unknown
         ("value_noise", "f8"),  # leave-one-out variance of next values at step 0
     ],
     align=True,

@@ -47,6 +47,7 @@ from zooming.kernels.plans.layout import (
     ENOUGH,
     EVIDENCE,
     FAR_BALLS,
+    FAR_PRICE,
     GROWTH,
     LEAST_REPEATS,
     MEAN,
@@ -229,9 +230,10 @@ def find_way(models, row, step, plan):
 
         way_h(cell) = max(distance of the cell, mean of max_a way_{h+1}(x', a))
 
-    The mean is over the next states x' of the samples near the cell, with the samples and share of
-    the fit of next values in `row`. The bandwidths are those of the fit, at most the radius: if all
-    values seen are equal, theirs are infinite, and every action would seem to lead equally far.
+    The mean is that of the next states x', with the drift, samples and share of the fit of next
+    values in `row`. So the drift tells where an action leads that was never tried. The bandwidths
+    are those of the fit, at most the radius: if all values seen are equal, theirs are infinite, and
+    every action would seem to lead equally far.
     """
     n_cells, n_states = plan.q.shape[1], plan.values.shape[1]
     n_actions, rows, work = n_cells // n_states, models.rows, models.work[row]
@@ -239,11 +241,15 @@ def find_way(models, row, step, plan):
     for state in range(n_states):
         for c in range(state * n_actions, (state + 1) * n_actions):
             farthest[state] = max(farthest[state], plan.way[step + 1, c])
-    totals = np.zeros(n_cells)
+    totals, led, ways = np.zeros(n_cells), np.zeros(n_cells), np.zeros(rows.cells.shape[0])
+    add_values((rows.nexts, rows.neighbors, rows.shares), farthest, 1.0, ways)
+    if models.has_drift:
+        add_values(models.of_cells, farthest, 1.0, led)
+        add_values(models.of_samples, farthest, -1.0, ways)
     for h in range(models.members.shape[1]):
         if models.members[row, h]:
             for i in range(rows.first[h], rows.first[h + 1]):
-                totals[rows.cells[i]] += rows.weights[i] * farthest[rows.nexts[i]]
+                totals[rows.cells[i]] += rows.weights[i] * ways[i]
     sums = totals.copy()
     widths = np.minimum(models.kernels[row], np.log2(models.radius))
     set_decay(models.grid, widths, models.decay)
@@ -251,7 +257,7 @@ def find_way(models, row, step, plan):
     for c in range(n_cells):
         mean = sums[c] / (work[EVIDENCE, c] + PRIOR)
         mean += (totals[c] - work[COUNT, c] * mean) / (work[COUNT, c] + models.found[row, SHARE])
-        plan.way[step, c] = max(models.distances[c], mean)
+        plan.way[step, c] = max(models.distances[c], led[c] + mean)
 
 
 @jit_inline
@@ -288,7 +294,9 @@ def back_up(core, models, step, rewards, values, plan):
         for b in range(n_actions):
             c = first + b
             if is_learning and price > 0.0 and highest - q[c] > price:
-                bonus[c] = plan.way[step, c] = 0.0
+                bonus[c] = 0.0
+                if highest - q[c] > FAR_PRICE * price:
+                    plan.way[step, c] = 0.0
             if q[c] + bonus[c] > most:
                 best, most = np.int64(b), q[c] + bonus[c]
         plan.best[step, state] = best
