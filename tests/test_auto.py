@@ -9,11 +9,13 @@ import pytest
 import zooming
 from helpers import Boxes, Chance, Drift, box, knowledge, same_history
 from zooming.agents.auto.constants import CONSTANTS, PILOT
-from zooming.agents.auto.returns import Choice, Trend
+from zooming.agents.auto.portfolio import LEFT, REASON, RECALLS
+from zooming.agents.auto.returns import Choice, Trend, fall
 from zooming.agents.base.status import Status
 from zooming.agents.training.replay import Transitions, kept_transitions, update_each
 from zooming.kernels import IS_JIT_DISABLED
 from zooming.kernels.plans.layout import CONSTANTS as PLANNER
+from zooming.kernels.plans.layout import OLD
 
 pytestmark = pytest.mark.kernels
 compiled = pytest.mark.skipif(IS_JIT_DISABLED, reason="without compilation, one plan takes seconds")
@@ -506,9 +508,9 @@ class Moving(gym.Env):
 @compiled
 def test_a_new_start_follows_a_law_that_has_changed(tmp_path):
     agents = [
-        zooming.Auto(Moving(600), horizon=2, stationary=kind, seed=0) for kind in (False, True)
+        zooming.Auto(Moving(600), horizon=2, seed=0, **kind) for kind in ({}, {"stationary": True})
     ]
-    with pytest.warns(UserWarning, match=r"starts anew.*leave out stationary=False"):
+    with pytest.warns(UserWarning, match=r"the agent starts anew.*give stationary=True"):
         returns = agents[0].learn(1000).returns
     assert 600 < agents[0].changes[0] < 700
     assert len(agents[0].changes) == 1
@@ -523,25 +525,84 @@ def test_a_new_start_follows_a_law_that_has_changed(tmp_path):
     assert loaded.changes == agents[0].changes
     assert knowledge(loaded) == knowledge(agents[0])
     assert (loaded._returns == agents[0]._returns).all()
+    assert len(loaded._recalls) >= 16
 
 
 @compiled
-def test_a_new_start_is_the_same_in_both_drivers_and_needs_a_clear_fall():
+def test_a_new_start_is_the_same_in_both_drivers_and_side_by_side():
     def fall(agent, by):
-        agent.learn(400)
-        agent._returns[-40:] -= by
-        agent._n_doubted = 40 if by else -1
+        agent.learn(400)  # 16 episodes of these are those of the control
+        agent._recalls += by
+        agent._returns[-60:] -= 3.0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return agent.learn(60)
+            return agent.learn(80)
 
     for by, n_changes in ((0.0, 0), (3.0, 1)):
-        agents = [zooming.Auto(oil(noise=0.1), stationary=False, seed=0) for _ in range(2)]
+        agents = [zooming.Auto(oil(noise=0.1), seed=0) for _ in range(2)]
         del agents[1].play  # of the compiled driver
         histories = [fall(agent, by) for agent in agents]
         assert same_history(*histories)
         assert [len(agent.changes) for agent in agents] == [n_changes] * 2
         assert knowledge(agents[0]) == knowledge(agents[1])
+
+
+@compiled
+def test_a_control_is_played_again_if_returns_fall_and_dismisses_the_doubt(tmp_path):
+    agent = zooming.Auto(oil(noise=0.1), seed=0)
+    agent.learn(400)
+    assert sum(agent.choice.plays) == 400 - 2 * 16  # old plans say nothing about an agent
+    agent._returns = np.append(np.full(40, 4.7), np.full(16, 4.0))
+    agent.counts[LEFT] = 0
+    agent._choose()
+    assert agent._n_before == len(agent._recalls) == 16
+    assert agent.counts[REASON] == RECALLS
+    assert "an old plan shows whether the law" in agent.status()["why"]
+    control = agent.planner.table.control
+    agent.learn(5)
+    agent.save(tmp_path / "auto.zoom")
+    loaded = zooming.load(tmp_path / "auto.zoom", env=oil(noise=0.1))
+    assert same_history(agent.learn(30), loaded.learn(30))
+    assert knowledge(agent) == knowledge(loaded)
+    assert (agent.planner.table.control.plan.q == control.plan.q).all()
+    assert agent._n_before == 0
+    assert len(agent._recalls) == 16
+    assert agent.changes == []
+
+
+@compiled
+def test_a_control_is_played_without_a_bonus_and_its_returns_are_no_plans():
+    agent = zooming.Planner(oil(noise=0.1), seed=3)
+    agent.learn(60)
+    agent.table.take_control()
+    wanted = [agent.predict(np.array([place]))[0] for place in (0.5, 0.3, 0.8)]
+    agent.table.recall(True)
+    before = agent.table.core.copy()
+    agent.learn(3)  # no plan is due
+    after = agent.table.core
+    assert after["random"] == before["random"]  # it draws nothing
+    assert after["plays"] - before["plays"] == 1  # the episode before the first
+    assert after["own"] == OLD
+    agent.learn(17)
+    agent.table.recall(False)
+    agent.learn(400)
+    assert agent.table.control.plan is not agent.table.policy().plan
+    agent.table.recall(True)
+    assert [agent.act(0, np.array([place])) for place in (0.5, 0.3, 0.8)] == wanted
+    agent.table.recall(False)
+    agent.learn(1)
+    assert agent.table.core["own"] >= 0
+
+
+def test_ranks_fall_by_the_deviations_of_mann_and_whitney():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        before, after = rng.integers(0, 6, 30), rng.integers(0, 6, 12)
+        pairs = np.sign(before[:, None] - after[None, :]).sum() / 2
+        shuffled = [rng.permutation(np.append(before, after)) for _ in range(2000)]
+        drawn = [np.sign(x[:30, None] - x[None, 30:]).sum() / 2 for x in shuffled]
+        assert fall(before, after) == pytest.approx(pairs / np.std(drawn), rel=0.1, abs=0.02)
+    assert fall(np.ones(5), np.ones(5)) == 0.0
 
 
 # --- a rule of the user's ------------------------------------------------------------------------
@@ -557,7 +618,7 @@ def test_a_rule_of_the_right_form_is_searched_played_and_recommended(tmp_path):
     agent = zooming.Auto(env, rule=env.unwrapped.rule, seed=0)
     agent.learn(150)
     assert [type(one).__name__ for one in agent.agents] == ["Planner", "RuleLearner", "TreeQ"]
-    assert sum(agent.choice.plays) == 150
+    assert sum(agent.choice.plays) == 150 - len(agent._recalls)  # episodes of an old plan
     assert agent.rule.search.n_told == agent.choice.plays[1] > 40
     assert {one.n_episodes for one in agent.agents} == {150}
     numbers = agent.status()["rule"]
@@ -647,22 +708,6 @@ def test_a_rule_of_another_form_is_refused_in_words(rule):
     message = r"give \(function, \{name: \(low, high|called as function\(step, observation, lev.*: "
     with pytest.raises(zooming.ConfigurationError, match=message):
         zooming.Auto(gym.make("zooming/Newsvendor-v0"), rule=rule, seed=0)
-
-
-def test_a_fall_that_a_new_plan_ends_is_no_change_of_the_law():
-    agent = zooming.Auto(oil(noise=0.1), seed=0)
-    noise = 0.1 * np.random.default_rng(0).normal(size=400)
-    agent._returns = np.append(np.linspace(0.0, 4.7, 60), 4.7 + noise)
-    agent._watch_returns()
-    assert agent._n_doubted == -1
-    agent._returns = np.append(agent._returns, 3.0 + noise[:10])
-    agent._watch_returns()
-    assert agent._n_doubted == 0
-    assert agent.planner.table.is_due
-    agent._n_doubted, agent._returns = 100, np.append(agent._returns, 4.7 + noise[:100])
-    agent._watch_returns()
-    assert agent._n_doubted == -1
-    assert agent.changes == []
 
 
 # --- many axes ------------------------------------------------------------------------------------

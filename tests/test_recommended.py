@@ -96,6 +96,9 @@ def test_what_is_recommended_survives_saving_and_loading(tmp_path):
         ("kept_bonus", lambda a: a[:1], "kept_bonus is"),
         ("kept_bonus", lambda a: a * np.nan, "kept_bonus has an entry that is not finite"),
         ("kept_centers", lambda a: a + 1.0, "the center of a bin"),
+        ("control_bins", lambda a: a * 0, "an axis has no bins"),
+        ("control_q", lambda a: a[:, 1:], "control_q is"),
+        ("control_bonus", lambda a: a * np.nan, "control_bonus has an entry that is not finite"),
         ("earned", lambda a: -a, "the returns of the planner's episodes are invalid"),
         ("earned", lambda a: a - np.array([0, 1e308, 0, 0]), "the returns of the planner's"),
         ("earned", lambda a: a + np.array([0, 0, 0, 1e308]), "the returns of the planner's"),
@@ -107,6 +110,7 @@ def test_what_is_recommended_survives_saving_and_loading(tmp_path):
 def test_a_stored_recommendation_that_cannot_be_is_refused(name, spoil, message):
     agent = zooming.Planner(oil(), seed=0)
     agent.learn(30)
+    agent.table.take_control()
     values, arrays = agent.saved_state()
     with pytest.raises(ValueError, match=message):
         zooming.Planner(oil(), seed=0).restore_state(values, {**arrays, name: spoil(arrays[name])})

@@ -112,21 +112,21 @@ def make_grid(
 
 
 _STORED_PLAN = ("q", "bonus", "way", "played")
-KEPT = "kept_"  # prefix of the arrays of the policy that is kept
+KEPT, CONTROL = "kept_", "control_"  # prefixes of the arrays of a `Policy`
 MOST_WEIGHT = 2.0**53  # transitions in a file; beyond it, numbers of them are not exact
 
 
 class Policy(NamedTuple):
-    """A plan that is recommended, with its grid. Its bonus is a penalty."""
+    """A plan that is or was recommended, with its grid. Its bonus is a penalty."""
 
     grid: Grid
     plan: Plan
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays to save."""
+    def state(self, prefix: str) -> dict[str, NDArray[Any]]:
+        """Return the arrays to save, with a prefix to their names."""
         parts = {name: getattr(self.grid, name) for name in ("bins", "edges", "centers")}
         parts |= {"q": self.plan.q, "bonus": self.plan.bonus}
-        return {KEPT + name: part for name, part in parts.items()}
+        return {prefix + name: part for name, part in parts.items()}
 
 
 def cautious(grid: Grid, plan: Plan) -> Policy:
@@ -154,22 +154,19 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
     grid, plan = restored_plan(table, arrays, "", _STORED_PLAN)
     values: dict[str, Any] = {"core": core, "widths": arrays["widths"].copy(), "grid": grid}
     values |= {"apart": arrays["apart"].copy(), "played_apart": forms.copy()}
-    kept, earned = None, np.zeros((0, 4))
-    if KEPT + "q" in arrays:
-        other, policy = restored_plan(table, arrays, KEPT, ("q", "bonus"))
-        kept = cautious(other, policy._replace(bonus=-policy.bonus))
+    kept, control = (restored_policy(table, arrays, prefix) for prefix in (KEPT, CONTROL))
+    earned = np.zeros((0, 4))
+    if kept is not None:
         earned = arrays["earned"].copy()
         check_form("earned", earned, np.zeros((max(1, len(earned)), 4)))
     else:
         core["replays"] = 0
     check_returns(earned, core)
-    values |= {"kept": kept, "earned": earned}
+    values |= {"kept": kept, "earned": earned, "control": control}
     samples = Samples(*(part.copy() for part in given))
     counts = table.play_counts(int(core["n_planned"][0]), samples, grid)
     is_apart = values["apart"][0] != layout.ALIKE
     plan.visits[:] = np.where(is_apart[:, None], counts, counts[~is_apart].sum(axis=0))
-    total = (plan.q + plan.bonus).reshape(*plan.best.shape, -1)
-    plan.best[:] = total.argmax(axis=2)
     caches = dict.fromkeys(("_handle", "_policy", "_counted"))
     return {**values, "samples": samples, "plan": plan, **caches}
 
@@ -204,7 +201,18 @@ def restored_plan(
     for name in names:
         check_form(prefix + name, arrays[prefix + name], getattr(plan, name))
         getattr(plan, name)[:] = arrays[prefix + name]
+    plan.best[:] = (plan.q + plan.bonus).reshape(*plan.best.shape, -1).argmax(axis=2)
     return grid, plan
+
+
+def restored_policy(
+    table: CellTable, arrays: dict[str, NDArray[Any]], prefix: str
+) -> Policy | None:
+    """Return a policy, None if there is none. Raise ValueError if it is invalid."""
+    if prefix + "q" not in arrays:
+        return None
+    grid, plan = restored_plan(table, arrays, prefix, ("q", "bonus"))
+    return cautious(grid, plan._replace(bonus=-plan.bonus))
 
 
 def check_forms(table: CellTable, apart: NDArray[Any]) -> None:
@@ -388,6 +396,7 @@ class CellTable:
         self.apart = np.zeros((2, int(core["horizon"][0])), np.int64)  # forms of the next plan
         self.played_apart = self.apart  # forms of the plan that is played
         self.kept: Policy | None = None  # what is recommended; None: a plan from all samples
+        self.control: Policy | None = None  # an old policy, see `Auto._watch_returns`
         # What the recommended plan earned, then other recent plans: rows of PLAYS, ...
         self.earned: Floats = np.zeros((0, 4))
         self._forget()
@@ -454,7 +463,7 @@ class CellTable:
         # Copied here: after an interrupt, the thread goes on, and the arrays may change.
         core, widths, apart = self.core.copy(), self.widths.copy(), self.apart.copy()
         count_return(core)
-        core["own"] = -1
+        core["own"] = layout.NONE
         played = np.array([core[name][0] for name in ("plays", "earned", "squares")])
         earned, is_replay = self.earned, core["replays"][0] > 0
         if is_replay:
@@ -473,7 +482,6 @@ class CellTable:
             n, due = (int(found["core"][name][0]) for name in ("n_episodes", "due"))
             n_replays = int(layout.REPLAYS * (due - n) + 0.5)
             found["core"]["replays"] = n + n_replays if n_replays else 0
-            found["_handle"] = None  # what plays may be the policy
         # One assignment, so that an interrupt leaves either the old plan or the new one.
         vars(self).update(found, played_apart=self.apart, kept=kept, earned=earned)
 
@@ -494,7 +502,7 @@ class CellTable:
         make_plan(handle, n, widths, apart, True)
         return {
             "core": core, "widths": widths, "apart": apart, "samples": samples, "grid": grid,
-            "plan": plan, **dict.fromkeys(_CACHES), "_handle": handle,
+            "plan": plan, **dict.fromkeys(_CACHES),
         }  # fmt: skip
 
     def _call(self, work: Callable[[], Any], n: int) -> Any:
@@ -508,10 +516,12 @@ class CellTable:
 
         The plan that was played is recommended from now on, unless less is expected of it than of
         the one recommended before it. If nobody played the plan, as in learning from a log, what is
-        recommended uses all that is known. `found` has the new plan.
+        recommended uses all that is known, unless the control was played instead. `found` has the
+        new plan.
         """
         if not played[PLAYS]:
-            return None, self.earned[:0]
+            is_old = self.core["own"][0] == layout.OLD
+            return (self.kept, self.earned) if is_old else (None, self.earned[:0])
         policy, kept = cautious(self.grid, self.plan), self.kept
         if kept is None:
             return policy, np.array([[*played, 0.0]])
@@ -552,6 +562,17 @@ class CellTable:
                 self._call(lambda: make_plan(handle, *given, False), self.n_samples)
             found = self._policy = RecommendedPlan(key, cells.plan, cells.grid, cells, handle)
         return found
+
+    def take_control(self) -> None:
+        """Keep the recommended plan as it is, to be played again later."""
+        found = self.policy()
+        self.control = Policy(found.grid, found.plan)
+
+    def recall(self, is_on: bool) -> None:
+        """Let the coming episodes play the control, or what else is to be played."""
+        if is_on or self.core["explores"] == layout.RECALLED:
+            self.core["explores"] = layout.RECALLED if is_on else 0
+            self._handle = None
 
     def counts(self) -> Floats:
         """Return how many samples are in each cell of the recommended plan: [horizon, n_cells]."""
@@ -658,7 +679,13 @@ class CellTable:
 
     @property
     def cells(self) -> Cells:
-        """All arrays that kernels read, with what plays: the plan for learning, or the policy."""
+        """All arrays that kernels read, with what plays: the plan for learning, or a policy."""
+        return self.cells_of(int(self.core["explores"][0]))
+
+    def cells_of(self, explores: int) -> Cells:
+        """Return `cells` for an episode with this value of `core["explores"]`."""
+        if self.control is not None and explores == layout.RECALLED:
+            return self._cells(*self.control)
         if self.kept is not None and self.core["replays"][0] > 0:
             return self._cells(*self.kept)
         return self._cells(self.grid, self.plan)
@@ -714,7 +741,8 @@ class CellTable:
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the arrays to save: all that learning changes."""
         n = self.n_samples
-        kept = {} if self.kept is None else self.kept.state()
+        kept = {} if self.kept is None else self.kept.state(KEPT)
+        kept |= {} if self.control is None else self.control.state(CONTROL)
         return {
             **{name: getattr(self, name) for name in ("core", "widths", "apart")},
             "played_apart": self.played_apart,

@@ -11,18 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming.agents.auto.constants import (
+    BLOCK,
+    CERTAIN,
     CONSTANTS,
+    DOUBTFUL,
     HOPE,
     KEPT,
+    LEAST_RECALLS,
+    LOST,
+    MOST_BLOCK,
     MOST_CUBES,
-    PATIENCE,
     PILOT,
-    START,
     WARM,
     in_words,
 )
-from zooming.agents.auto.portfolio import IS_OPEN, LEADS, PLAYER, Portfolio, common_range
-from zooming.agents.auto.returns import STUCK, Choice, Trend, has_fallen
+from zooming.agents.auto.portfolio import (
+    IS_OPEN,
+    LEADS,
+    REASON,
+    RECALLS,
+    Portfolio,
+    common_range,
+)
+from zooming.agents.auto.returns import STUCK, Choice, Trend, fall, seems_fallen
 from zooming.agents.auto.rules import Form, RuleLearner
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import Agent
@@ -45,6 +56,8 @@ from zooming.validation import (
     count_own_frames,
     short_repr,
 )
+
+_WATCHED = ("n_taken", "n_wanted", "n_before")  # saved; see `Auto._watch_returns`
 
 
 class Auto(Portfolio):
@@ -91,10 +104,10 @@ class Auto(Portfolio):
         it sees; or its options, such as `model` and `outcome`. It plays in place of the tree, and
         is recommended unless the planner earns clearly more, because the noise depends on the
         action or the dynamics are wrong. Episodes are played from Python, one at a time.
-    stationary : bool, default True
-        Whether the law of the environment never changes. If it may, the agent starts anew when
-        returns have clearly fallen; `changes` has the episodes after which it did. Bad plans
-        look alike, so it sometimes starts anew without a reason.
+    stationary : bool, default False
+        Whether the law of the environment never changes. If it may, the agent starts anew when an
+        old plan, played again, earns clearly less than it did; `changes` has the episodes after
+        which it started anew. A resolver tests the law of the noise itself.
     seed : int, optional
         Seed of the agents and of the environment. By default a random one.
 
@@ -121,7 +134,7 @@ class Auto(Portfolio):
         names: Mapping[str, str] | Iterable[str] | None = None,
         rule: Any = None,
         resolver: bool | Mapping[str, Any] = False,
-        stationary: bool = True,
+        stationary: bool = False,
         seed: int | None = None,
     ) -> None:
         seed = seed_of(seed)
@@ -141,8 +154,11 @@ class Auto(Portfolio):
         self.stationary = stationary
         self.known_range = None if known is None else self.planner.reward_range
         self.changes: list[int] = []  # episodes after which it started anew
-        self._returns: Floats = np.empty(0)  # of leaders, since the last start
-        self._n_doubted = -1  # of these, since returns seemed to have fallen; -1: they did not
+        self._returns: Floats = np.empty(0)  # the latest of leaders, since the last doubt
+        self._recalls: Floats = np.empty(0)  # of the control, see `_watch_returns`
+        self._n_taken = 0  # episodes when the control was taken
+        self._n_wanted = 0  # returns of it that are wanted now
+        self._n_before = 0  # returns of it before returns seemed to have fallen; 0: they do not
 
     @property
     def rule(self) -> RuleLearner | None:
@@ -184,8 +200,8 @@ class Auto(Portfolio):
         While all rewards are equal, nothing is known about their scale. A span of 1 serves: without
         a tree and without a bonus, nothing would explore.
         """
-        if not self.stationary:
-            self._watch_returns()
+        if self._watches:
+            self._watch_returns(self.trend.n_episodes)
         if self._n_since < PILOT or self.resolver is not None:
             return
         least, most = self._rewards_seen()
@@ -206,30 +222,55 @@ class Auto(Portfolio):
         """Number of episodes since the last start."""
         return self.n_episodes - (self.changes[-1] if self.changes else 0)
 
-    def _credit(self, returns: list[float], player: int, **changes: Any) -> None:
-        is_leader = self.counts[LEADS] and player == self.counts[PLAYER]
-        if is_leader and not self.stationary:
-            first, later = np.split(np.append(self._returns, returns), [START])
-            changes["_returns"] = np.append(first, later[-KEPT:])
-            if self._n_doubted >= 0:
-                changes["_n_doubted"] = self._n_doubted + len(returns)
-        super()._credit(returns, player, **changes)
+    @property
+    def _watches(self) -> bool:
+        """Whether returns are watched. A resolver tests the law of the noise itself."""
+        return not self.stationary and self.resolver is None
 
-    def _watch_returns(self) -> None:
-        """Plan again if returns have fallen. Start anew if they stay low after that."""
-        first, later = np.split(self._returns, [START])
-        if len(later) < WARM:
+    def _credit(self, returns: list[float], player: int, reason: int, **changes: Any) -> None:
+        if reason == RECALLS:
+            changes["_recalls"] = np.append(self._recalls, returns)
+        elif reason == LEADS and self._watches:
+            changes["_returns"] = np.append(self._returns, returns)[-KEPT:]
+        super()._credit(returns, player, reason, **changes)
+
+    def _choose(self) -> None:
+        super()._choose()
+        self.planner.table.recall(bool(self.counts[REASON] == RECALLS))
+
+    def _next_block(self) -> tuple[int, int, int]:
+        missing = self._n_wanted - len(self._recalls)
+        return (0, missing, RECALLS) if missing > 0 else super()._next_block()
+
+    def _watch_returns(self, n: int) -> None:
+        """Start anew if an old plan earns less than it did; n episodes were played since a start.
+
+        This plan, the control, is the one that was recommended when the episodes had doubled. It is
+        played at once, and again if the returns of the leader seem to have fallen. They may fall by
+        chance or by a bad plan. If the control earns clearly less, the law has changed.
+        """
+        if len(self._recalls) < self._n_wanted:
             return
-        start = float(first.mean())
-        if self._n_doubted > 0:
-            if has_fallen(later, start, self._n_doubted):
+        if self._n_before:
+            before, after = np.split(self._recalls, [self._n_before])
+            by, lost = fall(before, after), float(before.mean() - after.mean())
+            if by > CERTAIN and lost > LOST * (float(before.mean()) - self.trend.early()):
                 self._start_anew()
-            elif self._n_doubted >= PATIENCE:
-                self._n_doubted = -1
-        elif self._n_doubted < 0 and has_fallen(later, start):
+            elif by > DOUBTFUL and len(after) < len(before):
+                self._n_wanted += len(after)
+            else:
+                vars(self).update(
+                    _recalls=before, _returns=np.empty(0), _n_before=0, _n_wanted=len(before)
+                )
+        elif self._n_taken and seems_fallen(self._returns):
+            n_before = len(self._recalls)
+            vars(self).update(_n_before=n_before, _n_wanted=n_before + LEAST_RECALLS)
+        elif n >= max(WARM, 2 * self._n_taken):
             self._catch_up(self.planner)
-            self.planner.table.core["due"] = 0
-            self._n_doubted = 0
+            n_wanted = max(LEAST_RECALLS, min(MOST_BLOCK, int(BLOCK * n)))
+            self._recalls = np.empty(0)  # so that returns of two controls are not compared
+            self.planner.table.take_control()
+            vars(self).update(_n_wanted=n_wanted, _n_taken=n)
 
     def _start_anew(self) -> None:
         """Forget all that was learned, because the law of the environment has changed."""
@@ -244,11 +285,13 @@ class Auto(Portfolio):
         # One call, so that an interrupt leaves either everything as it was or a new start.
         vars(self).update(
             planner=planner, _parts=parts, choice=Choice(len(parts)), trend=Trend(),
-            changes=[*self.changes, n], _returns=np.empty(0), _n_doubted=-1,
+            changes=[*self.changes, n], _returns=np.empty(0), _recalls=np.empty(0), _n_taken=0,
+            _n_wanted=0, _n_before=0,
         )  # fmt: skip
         warnings.warn(
-            f"{self.env_name}: returns have fallen clearly after {n:,} episodes, so the agent "
-            "starts anew. If the law of the environment cannot change, leave out stationary=False",
+            f"{self.env_name}: an old plan earns clearly less after {n:,} episodes than before. So "
+            "the law of the environment has changed, and the agent starts anew. If the law cannot "
+            "change, give stationary=True",
             stacklevel=count_own_frames(),
         )
 
@@ -291,6 +334,8 @@ class Auto(Portfolio):
 
     def _why(self, player: int, names: list[str]) -> str:
         has_choice = self.rule is not None or self.resolver is not None
+        if self.counts[REASON] == RECALLS:
+            return "an old plan shows whether the law of the environment has changed"
         if player != self._leader() or len(names) == 1 or has_choice or self._is_exact():
             return super()._why(player, names)
         if self._is_left_to_tree():
@@ -448,8 +493,8 @@ class Auto(Portfolio):
     def saved_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         values, arrays = super().saved_state()
         own = {"has_tree": self.tree is not None, "changes": self.changes}
-        own["n_doubted"] = self._n_doubted
-        return {**values, **own}, {**arrays, "returns": self._returns}
+        own |= {name: getattr(self, "_" + name) for name in _WATCHED}
+        return {**values, **own}, {**arrays, "returns": self._returns, "recalls": self._recalls}
 
     def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         if "first_cuts" in values:
@@ -460,11 +505,15 @@ class Auto(Portfolio):
         if values["has_tree"]:
             self._add(self._make_tree())
         changes = [check_int(n, "changes", 1) for n in values["changes"]]
-        returns = arrays["returns"]
-        if returns.dtype != np.float64 or returns.ndim != 1 or not np.isfinite(returns).all():
-            raise ValueError("the returns are not a list of finite numbers")
-        if len(returns) > START + KEPT or changes != sorted(changes):
-            raise ValueError("the returns are too many, or the changes are not in order")
+        recalls = arrays.get("recalls", np.empty(0))  # older files lack these, and kept others
+        returns = arrays["returns"] if "recalls" in arrays else recalls
+        for one in (returns, recalls):
+            if one.dtype != np.float64 or one.ndim != 1 or not np.isfinite(one).all():
+                raise ValueError("the returns are not a list of finite numbers")
+        counts = {name: check_int(values.get(name, 0), name, 0) for name in _WATCHED}
+        is_few = counts["n_before"] <= len(recalls) and counts["n_wanted"] <= 4 * MOST_BLOCK
+        if changes != sorted(changes) or not is_few:
+            raise ValueError("the changes are not in order, or plays of the control are invalid")
         super().restore_state(values, arrays)
-        self.changes, self._returns = changes, returns.copy()
-        self._n_doubted = check_int(values["n_doubted"], "n_doubted", -1)
+        self.changes, self._returns, self._recalls = changes, returns[-KEPT:].copy(), recalls.copy()
+        self._n_taken, self._n_wanted, self._n_before = (counts[name] for name in _WATCHED)

@@ -14,22 +14,20 @@ class Constants(NamedTuple):
     BLOCK: A[float, "share of the episodes so far that an agent plays in a row"] = 0.05
     MOST_BLOCK: A[int, "and at most so many: a law may change"] = 100
     MOST_CUBES: A[int, "with more axes, the tree halves one side at a time"] = 6
-    WARM: A[int, "returns before the first alarm: until then, the agent itself changes"] = 300
-    FIRST_LAG: A[int, "latest returns that are compared with those before; then twice as many"] = 8
-    DELTA: A[float, "chance of a false alarm, about"] = 1e-4
-    CLIP: A[float, "returns count up to so many standard deviations: tails are heavy"] = 4.0
-    LOST: A[float, "least standard deviation of a return, as a share of what was gained"] = 0.1
-    PATIENCE: A[int, "returns after which a doubt about the law is dropped"] = 100
-    START: A[int, "first returns, which tell what was earned before anything was learned"] = 20
-    KEPT: A[int, "latest returns that are kept for the alarm"] = 20_000
+    WARM: A[int, "episodes before a plan is kept, to be played again if returns fall"] = 128
+    LEAST_RECALLS: A[int, "returns that are compared, at least"] = 16
+    KEPT: A[int, "latest returns that are kept, to see whether they fall"] = 1000
+    DOUBTFUL: A[float, "deviations by which ranks fall if the plan is played again"] = 2.5
+    CERTAIN: A[float, "deviations by which its ranks fall if the law has changed"] = 4.0
+    LOST: A[float, "and least fall of its mean return, as a share of what was gained"] = 0.1
     HOPE: A[float, "standard errors between what is clear and what may yet turn out"] = 2.0
     LARGER: A[float, "after n returns, a search has sqrt(n / LARGER) times as many at once"] = 10.0
 
 
 CONSTANTS = Constants()
 (
-    PILOT, FORCED, BLOCK, MOST_BLOCK, MOST_CUBES, WARM, FIRST_LAG, DELTA, CLIP, LOST, PATIENCE,
-    START, KEPT, HOPE, LARGER,
+    PILOT, FORCED, BLOCK, MOST_BLOCK, MOST_CUBES, WARM, LEAST_RECALLS, KEPT, DOUBTFUL, CERTAIN,
+    LOST, HOPE, LARGER,
 ) = CONSTANTS  # fmt: skip
 
 

@@ -157,8 +157,9 @@ def unique_names(agents: Sequence[Agent]) -> list[str]:
 
 
 # Indices of `Portfolio.counts`: who plays, episodes left in the block, whether an episode of the
-# block is in progress, number of episodes so far, whether the player is the leader.
-PLAYER, LEFT, IS_OPEN, N_EPISODES, LEADS = range(5)
+# block is in progress, number of episodes so far, and why the player plays.
+PLAYER, LEFT, IS_OPEN, N_EPISODES, REASON = range(5)
+LACKS, LEADS, RECALLS = range(3)  # too few episodes; it leads; it plays an old plan again
 MANY = 20_000  # recorded transitions that all agents learn before more are played: they need memory
 FINITE = (-float(np.finfo(np.float64).max), float(np.finfo(np.float64).max))  # any reward
 Keeper = TypeVar("Keeper")
@@ -447,7 +448,8 @@ class Portfolio(Delegate):
         player, own = self.player, Play(play.seed, waiting=play.waiting)
         own.drawn = player.draw_play(own)
         play.kept = player, own
-        return {"player": int(self.counts[PLAYER]), "seed": str(player.seed), "own": own.drawn}
+        found = {"player": int(self.counts[PLAYER]), "reason": int(self.counts[REASON])}
+        return {**found, "seed": str(player.seed), "own": own.drawn}
 
     def _player_of(self, play: Play) -> tuple[int, Play | None]:
         """Return the number of the agent that plays an episode, and how it does.
@@ -494,7 +496,7 @@ class Portfolio(Delegate):
         if own is None:  # its returns were forgotten with it
             return
         self._settle()
-        self._credit([total], k)
+        self._credit([total], k, play.drawn.get("reason", LACKS))
         self._parts[k].end_play(own, total)
 
     def abandon_play(self, play: Play) -> None:
@@ -555,9 +557,13 @@ class Portfolio(Delegate):
         """Choose who plays the next block, if the current one is over."""
         if self.counts[LEFT] == 0:
             self._before_choice()
-            leader = self._leader()
-            player, left = self.choice.next(leader, self._free())
-            self.counts[[PLAYER, LEFT, LEADS]] = player, left, player == leader
+            self.counts[[PLAYER, LEFT, REASON]] = self._next_block()
+
+    def _next_block(self) -> tuple[int, int, int]:
+        """Return who plays next, how many episodes, and why."""
+        leader = self._leader()
+        player, left = self.choice.next(leader, self._free())
+        return player, left, LEADS if player == leader else LACKS
 
     def _catch_up(self, agent: Agent) -> None:
         """Let an agent learn all episodes played so far; others may learn them later."""
@@ -649,7 +655,7 @@ class Portfolio(Delegate):
         later = copy.copy(played)
         later.first, later.n_given = last, 0
         returns = played.log.returns[played.first : last].tolist()
-        self._credit(returns, int(counts[PLAYER]), counts=counts, _played=later)
+        self._credit(returns, *counts[[PLAYER, REASON]].tolist(), counts=counts, _played=later)
 
     def _close_episode(self) -> None:
         """Credit the return of an episode that was played step by step to its player, once."""
@@ -657,19 +663,22 @@ class Portfolio(Delegate):
             counts = self.counts.copy()
             counts[LEFT] -= 1
             counts[IS_OPEN] = 0
-            self._credit(self._total.tolist(), int(counts[PLAYER]), counts=counts)
+            self._credit(self._total.tolist(), *counts[[PLAYER, REASON]].tolist(), counts=counts)
         self._total[0] = 0.0
 
-    def _credit(self, returns: list[float], player: int, **changes: Any) -> None:
+    def _credit(self, returns: list[float], player: int, reason: int, **changes: Any) -> None:
         """Add returns to the statistics of a player, and set the attributes named in `changes`.
+
+        Those of an old plan say nothing about the player as it is now.
 
         Statistics are changed in copies, which one call puts in place. So an interrupt leaves
         either all old values or all new ones, and no return is lost or counted twice.
         """
         trend = changes["trend"] = _copy_arrays(self.trend)
         trend.add(returns)
-        choice = changes["choice"] = _copy_arrays(self.choice)
-        choice.credit(player, returns)
+        if reason != RECALLS:
+            choice = changes["choice"] = _copy_arrays(self.choice)
+            choice.credit(player, returns)
         vars(self).update(changes)
 
     @property

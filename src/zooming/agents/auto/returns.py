@@ -3,19 +3,8 @@
 Window i has the episodes 2^i to 2^(i+1) - 1, counted from 1. Each window keeps number, mean and
 variance of its returns, so memory does not grow with the episodes.
 
-The alarm for a law that has changed compares, for each lag m = FIRST_LAG, 2 FIRST_LAG, ..., the
-last m returns (after) with the later half of those before them (before). With n returns in all,
-n_b of them before, and means of returns that are clipped to CLIP standard deviations s around the
-mean before,
-
-    alarm if  n_b m / (n_b + m) (before - after)^2 / (2 s^2) >= log(n^1.5 / DELTA)
-
-This is a generalized likelihood ratio. The variance s^2 of a return is half the mean squared
-difference of successive returns before. At least, s is the share LOST of what was gained since the
-start: without noise, a small fall would be clear at once. A law that gets better is not seen.
-
-A bad plan makes returns fall, too. So the first alarm only lets the agent plan again. If the
-returns since then are still low, by the same test, the law has changed.
+`fall` compares returns before and after by their ranks, so neither their scale nor a few extreme
+ones matter.
 """
 
 from __future__ import annotations
@@ -26,17 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.auto.constants import (
-    BLOCK,
-    CLIP,
-    DELTA,
-    FIRST_LAG,
-    FORCED,
-    HOPE,
-    LOST,
-    MOST_BLOCK,
-    WARM,
-)
+from zooming.agents.auto.constants import BLOCK, DOUBTFUL, FORCED, HOPE, LEAST_RECALLS, MOST_BLOCK
 from zooming.agents.base.status import plain, plus_minus
 from zooming.validation import LARGEST_REWARD, Floats
 
@@ -96,9 +75,11 @@ class Trend:
         Return True if there are too few episodes to tell.
         """
         used, latest = self._long_windows(), self.late()
-        if len(used) < 4 or latest is None:
-            return True
-        return latest[0] > self._pool(used[:2])[0]
+        return len(used) < 4 or latest is None or latest[0] > self.early()
+
+    def early(self) -> float:
+        """Return the mean of the returns of episodes 8 to 31."""
+        return self._pool(self._long_windows()[:2])[0]
 
     def _long_windows(self) -> list[int]:
         """Return the indices of the windows with enough episodes."""
@@ -250,30 +231,30 @@ class Choice:
         self.windows, self.begun = windows.copy(), begun.copy()
 
 
-def has_fallen(returns: Floats, start: float, lag: int | None = None) -> bool:
-    """Return whether the last `lag` returns are clearly lower than those before.
-
-    By default several lags are tried. `start` is the mean of the first returns.
+def fall(before: Floats, after: Floats) -> float:
+    """Return by how many standard deviations the ranks of `after` are lower: Mann and Whitney's U.
 
     Examples
     --------
-    >>> noise = np.random.default_rng(0).normal(size=500)
-    >>> has_fallen(5.0 + noise, 0.0), has_fallen(np.append(5.0 + noise, 2.0 + noise[:32]), 0.0)
-    (False, True)
+    >>> noise = np.random.default_rng(0).normal(size=60)
+    >>> round(fall(noise[:40], noise[40:]), 1), round(fall(noise[:40], noise[40:] - 2.0), 1)
+    (-1.6, 4.8)
     """
-    n = len(returns)
-    if n < WARM:
-        return False
-    lags = [FIRST_LAG * 2**i for i in range(n.bit_length())] if lag is None else [lag]
-    for m in lags:
-        if m > n // 2:
-            break
-        before, after = returns[(n - m) // 2 : n - m], returns[n - m :]
-        middle = float(before.mean())
-        square = max(0.5 * float(np.mean(np.diff(before) ** 2)), (LOST * (middle - start)) ** 2)
-        ends = middle - CLIP * math.sqrt(square), middle + CLIP * math.sqrt(square)
-        fall = float(before.clip(*ends).mean() - after.clip(*ends).mean())
-        weight = len(before) * m / (len(before) + m)
-        if fall > 0.0 and weight * fall**2 >= 2.0 * square * math.log(n**1.5 / DELTA):
+    n, m = len(before), len(after)
+    together = np.concatenate([before, after])
+    _, place, ties = np.unique(together, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(ties) - 0.5 * (ties - 1.0))[place]
+    pairs = float(ranks[:n].sum()) - 0.5 * n * (n + 1.0)  # in which the earlier return is higher
+    tied = float((ties**3 - ties).sum()) / (n + m)
+    variance = n * m * ((n + m) ** 2 - 1.0 - tied) / (12.0 * (n + m - 1.0))
+    return (pairs - 0.5 * n * m) / math.sqrt(variance) if variance > 0.0 else 0.0
+
+
+def seems_fallen(returns: Floats) -> bool:
+    """Return whether the last m returns seem lower than the 4 m before, for an m = 16, 32, ..."""
+    n, m = len(returns), LEAST_RECALLS
+    while 2 * m <= n:
+        if fall(returns[max(0, n - 5 * m) : n - m], returns[n - m :]) > DOUBTFUL:
             return True
+        m *= 2
     return False

@@ -21,7 +21,19 @@ from zooming.kernels import FIRST_VALUE, to_unit
 from zooming.kernels.loop import episodes as pausing
 from zooming.kernels.loop.crossing import Crossing
 from zooming.kernels.plans import play as kernels
-from zooming.kernels.plans.layout import CATEGORIES, CORE, ENDED, FLAT, OPTIMISM, PLAYED, SMOOTH
+from zooming.kernels.plans.layout import (
+    CATEGORIES,
+    CORE,
+    ENDED,
+    FLAT,
+    NONE,
+    OLD,
+    OPTIMISM,
+    PLAYED,
+    RECALLED,
+    SMOOTH,
+    pack_cells,
+)
 from zooming.partitions.cells import PLAYS, SQUARES, THIRDS, CellTable, expect
 from zooming.partitions.view import Partition
 from zooming.spaces.masks import Feasible
@@ -100,7 +112,7 @@ class Planner(Agent):
         self.max_samples = check_int(max_samples, "max_samples", 1000)
         core = np.zeros(1, CORE)
         core["random"] = seeds.derive_seed(self.seed, "agent")
-        core["horizon"], core["due"], core["boldness"], core["own"] = self.horizon, 1, 1.0, -1
+        core["horizon"], core["due"], core["boldness"], core["own"] = self.horizon, 1, 1.0, NONE
         core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
         core["reward_low"], core["reward_high"] = self.reward_range
         core["highest"], core["least"], core["most"] = highest, np.inf, -np.inf
@@ -192,9 +204,11 @@ class Planner(Agent):
         core, unit = self.table.core.copy(), np.empty(self.axes.n_action)
         core["random"] = play.random_at(step)
         core["explores"] = play.drawn["explores"]
-        handle = self.table.handle if play.kept is None else play.kept[1]
-        boldness, rows = play.drawn["boldness"], allowed_rows(allowed)
-        plan = (self.table.cells if play.kept is None else play.kept[0]).plan
+        if play.kept is None:  # after a restart
+            cells = self.table.cells_of(play.drawn["explores"])
+            play.kept = cells, pack_cells(cells)
+        cells, handle = play.kept
+        boldness, rows, plan = play.drawn["boldness"], allowed_rows(allowed), cells.plan
         waiting = [one for other in self.run.waiting(play) for one in other.values()]
         played = plan.played.copy()
         try:
@@ -220,7 +234,7 @@ class Planner(Agent):
         point, table = self.checked_transition(*transition[:5]), self.table
         step, observation, action = transition[:3]
         own = table.core["own"].copy()
-        table.core["own"] = -1  # the return is counted by `end_play`
+        table.core["own"] = NONE  # the return is counted by `end_play`
         try:
             self._record(step, point, transition[5])
         finally:
@@ -236,10 +250,12 @@ class Planner(Agent):
     def end_play(self, play: Play, total: float) -> None:
         core = self.table.core
         is_current = all(play.drawn.get(name, 0) == core[of][0] for name, of in PHASE.items())
-        if is_current and core["n_planned"][0]:  # not of no samples
+        if play.drawn["explores"] == RECALLED:
+            core["own"] = OLD
+        elif is_current and core["n_planned"][0]:  # not of no samples
             core["own"], core["total"] = 0, total
             kernels.count_return(core)
-            core["own"] = -1
+            core["own"] = NONE
 
     def explore_many(
         self, steps: NDArray[np.int64], states: Floats, allowed: Sequence[Feasible | None]
@@ -495,7 +511,7 @@ class Planner(Agent):
         They must differ by two deviations of a return: early episodes and those that explore earn
         less.
         """
-        if self.table.kept is None:
+        if self.table.kept is None or self.table.earned[0, PLAYS] < 2:  # one return has no spread
             return []
         plan = self.table.earned[0]
         (mean, own), (promise, error) = expect(plan, self.table.earned), self.promise()

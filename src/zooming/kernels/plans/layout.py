@@ -75,7 +75,8 @@ SHARES = np.array([1e9, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01])  # see `le
 SMOOTH, ORDERED, CATEGORIES = 0, 1, 2  # kinds of axes
 REWARDS, VALUES = 0, 1  # targets: first index of `widths` and `apart`
 ALIKE, ALONE = 0, 1  # forms of a target at a step, see `step_models`
-FAR, RECALLED = 1, 2  # values of `explores`: go far from all samples; play a plan for the policy
+FAR, RECALLED = 1, 2  # values of `explores`: go far from all samples; play an old policy
+NONE, OLD = -1, -2  # values of `own`: the planner has not played; an old policy played last
 ENDED = -1  # place of the next state if the episode ended
 WEIGHT, MEAN_REWARD, SPREAD = 0, 1, 2  # columns of `Samples.numbers`
 
@@ -107,7 +108,7 @@ CORE = np.dtype(
         ("far", "f8"),  # the least distance from samples that is worth going to
         ("boldness", "f8"),  # weight of the bonus in this episode
         ("replays", "i8"),  # number of episodes until which the recommended policy plays; 0: no
-        ("own", "i8"),  # number of the episode that the planner played last; -1: none
+        ("own", "i8"),  # number of the episode that the planner played last; or NONE or OLD
         ("total", "f8"),  # its return so far
         ("plays", "f8"),  # episodes of what plays: number, mean return, squared deviations
         ("earned", "f8"),

@@ -18,9 +18,12 @@ from zooming.kernels.plans.layout import (
     ENDED,
     EXPLORING,
     FADING,
+    FAR,
     FULL,
     MEAN_REWARD,
+    OLD,
     PLAYED,
+    RECALLED,
     SLOPE,
     SMOOTH,
     SPREAD,
@@ -248,15 +251,20 @@ def begin_episode(core):
     """Count the return of the planner's last episode, and draw how the coming one explores."""
     count_return(core)
     draw_boldness(core)
+    if core[0]["explores"] == RECALLED:
+        core[0]["own"] = OLD
 
 
 @jit_kernel
 def draw_boldness(core):
-    """Draw the weight of the bonus in an episode, and whether it explores. Replays do neither."""
+    """Draw the weight of the bonus in an episode, and whether it explores. Policies do neither."""
+    if core[0]["explores"] == RECALLED:
+        core[0]["boldness"] = 0.0
+        return
     mean = (FULL / max(FULL, core[0]["n_episodes"])) ** FADING
     core[0]["boldness"] = 2.0 * mean * draw_share(core)
     is_drawn = draw_share(core) * np.sqrt(core[0]["n_episodes"] + 1.0) < EXPLORING
-    core[0]["explores"] = 1 if is_drawn or core[0]["most"] <= core[0]["least"] else 0
+    core[0]["explores"] = FAR if is_drawn or core[0]["most"] <= core[0]["least"] else 0
     if core[0]["replays"] > 0:
         core[0]["boldness"], core[0]["explores"] = 0.0, 0
 
