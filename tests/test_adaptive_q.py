@@ -190,7 +190,13 @@ def test_lemma_weights_of_single_visits_are_products_of_learning_rates():
     horizon, n = 3, 12
     rates = [(horizon + 1) / (horizon + t) for t in range(1, n + 1)]
     for i in range(n):
-        agent = zooming.AdaptiveQ(unit_env(1, 1, horizon), bonus=0.0, max_balls=horizon, seed=0)
+        agent = zooming.AdaptiveQ(
+            unit_env(1, 1, horizon),
+            bonus=0.0,
+            max_balls=horizon,
+            seed=0,
+            steps_per_partition=1,
+        )
         for t in range(n):
             agent.update(horizon - 1, [0.5], [0.5], float(t == i), [0.5])
         weight = rates[i] * math.prod(1 - rate for rate in rates[i + 1 :])

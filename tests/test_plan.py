@@ -196,7 +196,9 @@ def test_censored_values_and_a_season_seen_once_are_doubted():
     records = zooming.Records(np.minimum(demand, 6.0), censored=demand >= 6.0)
     found = zooming.plan(shop(records), folds=2).warnings
     assert any("of the values are censored: what lies beyond 6 was never seen" in x for x in found)
-    seasons = zooming.Records([[3.0, 4.0, 5.0, np.nan]] * 3 + [[1.0, 2.0, 2.0, 9.0]], by="aaab")
+    seasons = zooming.Records(
+        [[3.0, 4.0, 5.0, np.nan]] * 3 + [[1.0, 2.0, 2.0, 9.0]], by=list("aaab")
+    )
     found = _doubts(seasons, HORIZON)
     assert any("the season b is covered once" in one for one in found)
 

@@ -326,8 +326,9 @@ def expect(plan: Floats, recent: Floats) -> tuple[float, float]:
     mean = float(plays @ means) / total
     within = float(squares.sum()) / max(1.0, total - len(recent))
     away = float(plays @ (means - mean) ** 2)
-    if away > freedom * within:
-        between = (away - freedom * within) / (total - float(plays @ plays) / total)
+    # The divisor is at least 1 if there are several plans.
+    between = (away - freedom * within) / max(1.0, total - float(plays @ plays) / total)
+    if between > 0.0:  # rewards of 1e-160 have squares that are 0
         share = between / (between + within / plan[PLAYS])
     square = within * (share / plan[PLAYS] + (1.0 - share) ** 2 / total)
     return float(mean + share * (plan[RETURN] - mean)), math.sqrt(square)
