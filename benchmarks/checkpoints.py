@@ -195,6 +195,7 @@ def summarize(values: Any, best: float, random: float) -> tuple[float, float, in
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=PROBLEMS)
     parser.add_argument("--out", type=Path, default=Path("out/checkpoints.json"))
     options = parser.parse_args()
@@ -205,11 +206,11 @@ def main() -> None:
     for name in options.problems:
         if name not in results:
             results[name] = optimal(name)
-        for seed in range(options.seeds):
+        for seed in range(options.first, options.first + options.seeds):
             if f"{name}/{seed}" not in results:
                 results[f"{name}/{seed}"] = run(name, seed)
                 write_atomically(options.out, json.dumps(results).encode())
-        rows = [results[f"{name}/{seed}"] for seed in range(options.seeds)]
+        rows = [results[f"{name}/{options.first + k}"] for k in range(options.seeds)]
         mean, least, n_below, ratio = summarize(rows, *results[name])
         n = len(rows) * (len(CHECKPOINTS) - 1)
         print(f"| {name} | {mean:.1f} | {least:.1f} | {n_below} of {n} | {ratio:.2f} |", flush=True)
