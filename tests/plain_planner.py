@@ -192,7 +192,7 @@ class PlainPlan:
         for axis, k in [*itertools.product(range(self.n_axes), range(3)), (None, 0)]:
             tried = widths.copy()
             if axis is None:
-                tried[:] = c.FIRST_WIDTH
+                tried[:] = -c.FLAT
             elif self.grid.bins[axis] > 1:
                 tried[axis] = (min(c.FLAT, tried[axis] + 1.0), tried[axis] - 1.0, c.FLAT)[k]
             if (tried != widths).any():
@@ -246,7 +246,7 @@ class PlainPlan:
             w, here = self.weights[self.steps == h], self.steps == h
             change = own["errors"][here] ** 2 - pool["errors"][here] ** 2
             error = math.sqrt((w * change**2).sum())
-            self.apart[kind, h] = (w * change).sum() < -self.c.DOUBT * error
+            self.apart[kind, h] = (w * change).sum() < -self.c.CLEAR * error
         return own if was else pool
 
     def next_values(self, h):

@@ -393,7 +393,7 @@ class CellTable:
                 f"{MOST_FIRST:,}; give a shorter horizon, or ordered=[name] for values in an order"
             )
         self.samples = _allocate(0, len(axes) + axes.n_state)
-        self.widths = np.full((2, 2, len(axes)), layout.FIRST_WIDTH)
+        self.widths = np.full((2, 2, len(axes)), -layout.FLAT)
         self.apart = np.zeros((2, int(core["horizon"][0])), np.int64)  # forms of the next plan
         self.played_apart = self.apart  # forms of the plan that is played
         self.kept: Policy | None = None  # what is recommended; None: a plan from all samples

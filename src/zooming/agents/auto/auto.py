@@ -15,7 +15,6 @@ from zooming.agents.auto.constants import (
     CERTAIN,
     CONSTANTS,
     DOUBTFUL,
-    HOPE,
     KEPT,
     LEAST_RECALLS,
     LOST,
@@ -46,6 +45,7 @@ from zooming.agents.resolver import Resolver
 from zooming.agents.tables.tree_q import TreeQ
 from zooming.agents.training.replay import Transitions, kept_transitions
 from zooming.errors import CheckpointError, ConfigurationError
+from zooming.kernels.plans.layout import CLEAR
 from zooming.kernels.plans.layout import CONSTANTS as PLANNER
 from zooming.partitions.cells import THIRDS
 from zooming.validation import (
@@ -326,11 +326,11 @@ class Auto(Portfolio):
         return int(self.rule is not None and self._is_clearly_better(1, 0))
 
     def _is_clearly_better(self, one: int, other: int) -> bool:
-        """Return whether the mean return of an agent is higher by HOPE standard errors."""
+        """Return whether the mean return of an agent is higher by CLEAR standard errors."""
         found, others = self.choice.late(one), self.choice.late(other)
         if found is None or others is None:
             return False
-        return found[0] - others[0] > HOPE * math.hypot(found[1], others[1])
+        return found[0] - others[0] > CLEAR * math.hypot(found[1], others[1])
 
     def _why(self, player: int, names: list[str]) -> str:
         has_choice = self.rule is not None or self.resolver is not None

@@ -20,14 +20,13 @@ class Constants(NamedTuple):
     DOUBTFUL: A[float, "deviations by which ranks fall if the plan is played again"] = 2.5
     CERTAIN: A[float, "deviations by which its ranks fall if the law has changed"] = 4.0
     LOST: A[float, "and least fall of its mean return, as a share of what was gained"] = 0.1
-    HOPE: A[float, "standard errors between what is clear and what may yet turn out"] = 2.0
     LARGER: A[float, "after n returns, a search has sqrt(n / LARGER) times as many at once"] = 10.0
 
 
 CONSTANTS = Constants()
 (
     PILOT, FORCED, BLOCK, MOST_BLOCK, MOST_CUBES, WARM, LEAST_RECALLS, KEPT, DOUBTFUL, CERTAIN,
-    LOST, HOPE, LARGER,
+    LOST, LARGER,
 ) = CONSTANTS  # fmt: skip
 
 

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zooming.agents.auto.constants import BLOCK, DOUBTFUL, FORCED, HOPE, LEAST_RECALLS, MOST_BLOCK
+from zooming.agents.auto.constants import BLOCK, DOUBTFUL, FORCED, LEAST_RECALLS, MOST_BLOCK
 from zooming.agents.base.status import plain, plus_minus
+from zooming.kernels.plans.layout import CLEAR
 from zooming.validation import LARGEST_REWARD, Floats
 
 N_WINDOWS = 64
@@ -162,7 +163,7 @@ class Choice:
         return 1 + leads.index(best) if best > 0.0 else 0
 
     def hope(self, n_agents: int) -> int:
-        """Return which of the first `n_agents` has the highest mean + HOPE standard errors.
+        """Return which of the first `n_agents` has the highest mean + CLEAR standard errors.
 
         Few returns may be alike by chance, so each agent's spread is at least that of the first.
         """
@@ -173,7 +174,7 @@ class Choice:
                 continue
             root = math.sqrt(Trend(self.windows[k]).n_late)
             spread = max(least, late[1] * root)
-            hopes[k] = late[0] + HOPE * spread / root
+            hopes[k] = late[0] + CLEAR * spread / root
             if k == 0:
                 least = spread
         return hopes.index(max(hopes))

@@ -23,6 +23,7 @@ from zooming.kernels.loop.crossing import Crossing
 from zooming.kernels.plans import play as kernels
 from zooming.kernels.plans.layout import (
     CATEGORIES,
+    CLEAR,
     CORE,
     ENDED,
     FLAT,
@@ -516,7 +517,7 @@ class Planner(Agent):
         plan = self.table.earned[0]
         (mean, own), (promise, error) = expect(plan, self.table.earned), self.promise()
         away, spread = abs(promise - mean), np.sqrt(plan[SQUARES] / plan[PLAYS])
-        if away <= 2.0 * max(spread, np.hypot(own, error)):
+        if away <= CLEAR * max(spread, np.hypot(own, error)):
             return []
         return [
             f"the model promises {plain(promise)} from the recommended policy, but episodes of "

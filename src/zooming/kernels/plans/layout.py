@@ -45,9 +45,8 @@ class Constants(NamedTuple):
     RIDGE: A[float, "samples against each coefficient of the trend"] = 0.1
     N_HATS: A[int, "knots of a function of the drift"] = 9
     STRONG: A[float, "F statistic from which functions of a drift are features"] = 10.0
-    FLAT: A[float, "bandwidths are powers of 2; from FLAT on the axis is ignored"] = 2.0
-    FIRST_WIDTH: A[float, "the power of 2 to begin with"] = -2.0
-    DOUBT: A[float, "deviations by which errors must fall for a step to be alone"] = 2.0
+    FLAT: A[float, "powers of 2 are bandwidths, from -FLAT; from FLAT on the axis is ignored"] = 2.0
+    CLEAR: A[float, "deviations of a clear difference: a step is alone, a rule is better"] = 2.0
     EXOGENOUS: A[float, "deviations of F above 1 from which an axis is not exogenous"] = 5.0
     LEAST_FREEDOM: A[float, "with fewer degrees of freedom, no axis is exogenous"] = 30.0
     MOST_CATEGORIES: A[int, "with more categories, an axis is never exogenous"] = 32
@@ -66,7 +65,7 @@ CONSTANTS = Constants()
 (
     OPTIMISM, FULL, FADING, BALLS, EXPLORING, FAR_BALLS, PRICE, FAR_PRICE, GROWTH, EARLY,
     SPARING, UNITS, FEW_AXES, MORE_AXES, CELLS_PER_ROOT, CHEAP, MOST_CELLS, WIDTH_POWER, EVEN,
-    END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, FIRST_WIDTH, DOUBT, EXOGENOUS,
+    END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, CLEAR, EXOGENOUS,
     LEAST_FREEDOM, MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE, EMPTY, SLOPE,
     PLAYED, REPLAYS,
 ) = CONSTANTS  # fmt: skip

@@ -23,7 +23,6 @@ from zooming.kernels.plans.layout import (
     CATEGORIES,
     COUNT,
     EMPTY,
-    FIRST_WIDTH,
     FLAT,
     MASS,
     MEAN,
@@ -211,7 +210,7 @@ def tune(work, visited, grid, widths, is_search, has_mass, decay, buffer):
 def move_width(width, move, begins_anew, n_bins):
     """Return the bandwidth of an axis after its move 0 (double), 1 (halve) or 2 (ignore)."""
     if begins_anew:
-        return FIRST_WIDTH
+        return -FLAT
     if n_bins == 1 or move < 0 or move > 2:
         return width
     if move == 2:

@@ -22,8 +22,8 @@ from zooming.kernels.plans.layout import (
     ALIKE,
     ALONE,
     AROUND,
+    CLEAR,
     COUNT,
-    DOUBT,
     EMPTY,
     EVIDENCE,
     FACTOR,
@@ -98,7 +98,7 @@ def is_clearly_less(models, kind, step):
         difference = losses[ALONE, i] ** 2 - losses[ALIKE, i] ** 2
         total += rows.weights[i] * difference
         square += rows.weights[i] * difference * difference
-    return total < -DOUBT * np.sqrt(square)
+    return total < -CLEAR * np.sqrt(square)
 
 
 @jit_inline
