@@ -583,6 +583,7 @@ def test_a_control_is_played_without_a_bonus_and_its_returns_are_no_plans():
     assert after["random"] == before["random"]  # it draws nothing
     assert after["plays"] - before["plays"] == 1  # the episode before the first
     assert after["own"] == OLD
+    assert after["due"] - before["due"] == 3  # the next plan waits for episodes of this one
     agent.learn(17)
     agent.table.recall(False)
     agent.learn(400)

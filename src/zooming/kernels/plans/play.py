@@ -253,6 +253,8 @@ def begin_episode(core):
     draw_boldness(core)
     if core[0]["explores"] == RECALLED:
         core[0]["own"] = OLD
+        core[0]["due"] += 1  # so that plans and replays have as many episodes as without it
+        core[0]["replays"] += 1 if core[0]["replays"] > 0 else 0
 
 
 @jit_kernel
