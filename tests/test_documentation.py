@@ -188,6 +188,17 @@ def test_every_measured_table_names_a_commit_a_command_and_paths_that_exist():
             assert tables_tool.git("cat-file", "-e", f"{table.commit}^{{commit}}").returncode == 0
 
 
+def test_a_table_of_numbers_is_declared_as_measured():
+    number = re.compile(r"[-−+]?[\d.,]+( ?[%±].*)?")
+    for page in EVERY_PAGE:
+        declared = {table.line for table in tables_tool.declared(page)}
+        lines, top = page.read_text().splitlines(), 0
+        for k, line in enumerate(lines):
+            top = k if not line.startswith("|") or not lines[k - 1].startswith("|") else top
+            if sum(bool(number.fullmatch(cell.strip())) for cell in line.split("|")) > 1:
+                assert {top, top - 1} & declared, f"{page.relative_to(ROOT)}, line {k + 1}"
+
+
 def test_a_table_is_old_if_what_it_measures_has_changed(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tables_tool, "ROOT", tmp_path)
     git = tables_tool.git

@@ -110,6 +110,7 @@ def test_list_names_agents_and_environments(capsys):
     agents = ["adaptive-q", "net-q", "tree-q", "planner", "auto", "random", "no-movement", "median"]
     for name in ("oil-laplace-1", *agents, "zooming/Oil-v0", "zooming/Ambulance-v0"):
         assert re.search(rf"^  {name}\s+\w+", shown, re.M), name
+    assert " Return " not in shown  # a command says what an agent is, not what a function returns
 
 
 @pytest.mark.slow

@@ -37,8 +37,8 @@ def test_the_status_of_every_agent_prints_and_is_a_table_in_a_notebook(kind):
     assert status["warnings"] == []
     assert "episodes: 12\n" in str(status)
     assert "<table" in status._repr_html_() == agent._repr_html_()
-    if kind in ("AdaptiveQ", "TreeQ", "NetQ", "MetricQ"):
-        assert status["balls"] == agent.n_balls
+    if kind in ("AdaptiveQ", "TreeQ", "NetQ", "MetricQ", "Planner"):
+        assert status[agent.counted] == agent.n_balls
 
 
 def test_the_status_tells_of_a_rule_of_clipped_rewards_and_of_a_short_horizon():

@@ -421,7 +421,9 @@ def test_one_seed_has_a_regret_without_an_interval(tmp_path, capsys):
     cli.main(["run", "oil-laplace-1", *arguments])
     (row,) = zooming.Study(["oil-laplace-1"], ["adaptive-q"], 50, 1).run(tmp_path / "study")
     assert row.regret is None
-    assert f" {plain(row.mean_regret)} " in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f" {plain(row.mean_regret)} " in shown
+    assert "Only 1 seed: " in shown
 
 
 def test_an_environment_or_a_class_in_the_place_of_a_name_is_refused():

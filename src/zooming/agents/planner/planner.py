@@ -441,7 +441,7 @@ class Planner(Agent):
             "samples": int(self.table.samples.numbers[: self.table.n_samples, 0].sum()),
             "plans": int(core["n_plans"]),
             "next plan": max(due, self.n_episodes),
-            "cells": self.table.plan.q.shape[1],
+            "cells": self.n_balls,
             "bins": dict(zip(self.axes.names, self.table.grid.bins.tolist(), strict=True)),
             "steps": ", ".join(steps) or "alike",
             "reward noise": float(np.sqrt(core["reward_noise"])),

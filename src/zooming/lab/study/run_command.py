@@ -23,6 +23,7 @@ from zooming.lab.study.problems import AGENTS, PRESETS, agents_named, problem_na
 from zooming.lab.study.study import FEW_SEEDS, Row, Study
 from zooming.lab.tune import PAPERS_SCALES, Tuned
 from zooming.lab.tune import tune as tune_options
+from zooming.validation import count_noun
 
 WIDTH = 140  # characters per line of tables written to a file or a pipe
 NUMBERS = ("final return", "regret", "advantage", "balls", "bytes", "ms/run")  # of a summary
@@ -155,7 +156,7 @@ def list_names() -> None:
 
 
 def _first_line(documented: Any) -> str:
-    return next(iter((documented.__doc__ or "").strip().splitlines()), "")
+    return (documented.__doc__ or "").strip().partition("\n")[0].removeprefix("Return ")
 
 
 def numbers_from(texts: Sequence[str]) -> tuple[int | float, ...]:
@@ -284,8 +285,8 @@ def _setting(option: str, value: float) -> str:
 def _warn_of_few_seeds(console: Any, n_seeds: int, option: str) -> None:
     if n_seeds < FEW_SEEDS:
         console.print(
-            f"[yellow]Only {n_seeds} seeds: intervals this wide or missing say little. Give "
-            f"{option} {FEW_SEEDS} or more.[/]"
+            f"[yellow]Only {count_noun(n_seeds, 'seed')}: intervals this wide or missing say "
+            f"little. Give {option} {FEW_SEEDS} or more.[/]"
         )
 
 
