@@ -253,13 +253,12 @@ def _as_steps(state: Any, n_states: int) -> Ints:
         steps = np.empty(0)  # of no integers
     if not np.issubdtype(steps.dtype, np.integer):
         raise ConfigurationError(
-            f"state must hold one integer step per environment, got {short_repr(state)}; the "
-            "observation comes first: agent.predict(observation, state=step)"
+            f"{short_repr(state)} is not one whole step per observation; call "
+            "agent.predict(observations, state=steps), or agent.act_batch(steps, observations)"
         )
     if len(steps) != n_states:
         raise ConfigurationError(
-            f"state has {len(steps)} entries for {n_states} observations; give one step "
-            "per environment"
+            f"{len(steps)} steps were given for {n_states} observations; give one step for each"
         )
     return steps.astype(np.int64)
 
