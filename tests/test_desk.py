@@ -659,6 +659,18 @@ def test_an_apprentice_learns_beside_a_rule_and_says_when_it_is_better(tmp_path)
         assert again.agent.guide.words() == guide.words()
 
 
+def test_a_desk_has_an_apprentice_from_the_start_and_is_opened_with_its_rule(tmp_path):
+    rule = lambda step, state: [0.0]  # noqa: E731
+    desk_at(str(tmp_path / "alone.db")).close()
+    with pytest.raises(zooming.ConfigurationError, match="was made without an apprentice, and its"):
+        zooming.Desk.open(tmp_path / "alone.db", apprentice=rule)
+    desk_at(str(tmp_path / "shop.db"), apprentice=rule).close()
+    desk = zooming.Desk.open(tmp_path / "shop.db", learner="here", fallback=rule)
+    with pytest.raises(zooming.ConfigurationError, match="open it with apprentice=rule"):
+        desk.ask([0.3], episode="a")
+    desk.close()
+
+
 def test_a_full_disk_loses_nothing(tmp_path):
     desk = desk_at(str(tmp_path / "shop.db"))
     shop = Shop(desk, seed=0)

@@ -351,6 +351,11 @@ class Desk:
         self.fault: str | None = None  # what ended learning, in words
         self._leader: Learner | None = None
         latest = Learner.at(self.storage, LATEST, kind, apprentice)
+        if apprentice is not None and latest.agent.guide is None:
+            raise ConfigurationError(
+                f"{self.storage.name} was made without an apprentice, and its agent decides; leave "
+                "out apprentice=, or begin a new desk"
+            )
         self._stored_seq, self._plans = latest.seq, dict[str, Agent]()
         self._reader = _Reader(latest.agent, latest.seq, _plan_of(latest.agent))
         for plan in latest.plans - {"", self._reader.plan}:
@@ -537,6 +542,11 @@ class Desk:
             agent = self._plans[own]
         observation = agent.axes.states.shaped(np.array(json.loads(text)))
         info = None if limits is None else json.loads(limits)
+        if play.drawn.get("rule") and agent.guide.rule is None:
+            raise ConfigurationError(
+                f"{self.storage.name} does not hold the rule that decides; open it with "
+                "apprentice=rule"
+            )
         try:
             if mode in (PAUSED, FROZEN) and not play.drawn.get("rule"):
                 return agent.predict(observation, np.array([step]), info=info)[0], "recommended"
