@@ -216,6 +216,8 @@ def test_calls_that_do_not_fit_are_refused_by_name(name):
         agent.begin().act([np.nan])
     with pytest.raises(zooming.ConfigurationError, match="1 steps were given for 2 observations"):
         agent.act_batch([0], [[0.5], [0.5]])
+    with pytest.raises(zooming.errors.SpaceError, match=r"^zooming/Oil-v0: observation has shape"):
+        agent.act_batch(np.zeros(1000, int), np.zeros((1000, 2)))
     with pytest.raises(zooming.ConfigurationError, match=r"\[0\.5\] is not one whole step per"):
         agent.act_batch([0.5], [[0.5]])
 

@@ -189,8 +189,8 @@ class Desk:
     Parameters
     ----------
     agent : Agent or None
-        The agent. If the database exists, it must be made like the one there, which goes on. With
-        None, it is the one there, see `open`.
+        The agent. If the database exists, it must be made like the one there, which goes on with
+        the settings that are given now. With None, it is the one there, see `open`.
     place : str or PathLike
         A file for SQLite, or a URL "postgresql://...".
     reward_wait : float, str or timedelta, optional
