@@ -4,6 +4,7 @@ import contextlib
 import copy
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -246,6 +247,7 @@ def test_bad_input_gets_a_sentence_and_changes_nothing(desk):
         (lambda: desk.tell(e.id, 0.5, [0.4], "no"), "Transition", "terminated='no': give True or"),
         (lambda: desk.tell(e.id, 0.5, [0.4], next_info={1: object()}), "Transition", "be stored"),
         (lambda: desk.why(77), "Configuration", "has the id 77; ids come from"),
+        (desk.promote, "Configuration", "has no apprentice to promote"),
         (lambda: desk.episode("b"), "Configuration", "has no episode 'b'"),
         (lambda: desk.cancel(d.id), "Configuration", "has a reward; it cannot be cancelled"),
     ):
@@ -288,6 +290,7 @@ def test_another_agent_a_newer_database_and_no_database_are_refused(place):
         zooming.Desk.open(place)
     with pytest.raises(zooming.ConfigurationError, match=r"was closed; zooming\.Desk\.open opens"):
         old.ask([0.4], episode="a")
+    assert repr(old).endswith("closed)")
     old.close()
     with pytest.raises(zooming.ConfigurationError, match=r"does not exist; zooming\.Desk"):
         zooming.Desk.open("nowhere.db")
@@ -303,11 +306,13 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
 def test_options_of_a_desk_are_checked(tmp_path):
     for options, message in (
         ({"reward_wait": "soon"}, "reward_wait='soon': give seconds, or text"),
-        ({"default_reward": 0.0}, "default_reward requires reward_wait"),
+        ({"default_reward": 0.0}, "default_reward requires reward_wait, .* it is learned$"),
+        ({"default_reward": "0", "reward_wait": 1}, "default_reward='0': give a finite number$"),
         ({"several": "sum"}, "several='sum' requires reward_wait"),
         ({"several": "mean"}, "several='mean'"),
         ({"durability": "none"}, "durability='none': choose 'power'"),
         ({"learner": "there"}, "learner='there'"),
+        ({"fallback": 3}, "fallback=3: give an agent, or a function"),
         ({"wait": 3}, "no option 'wait'"),
         ({"reward_wait": "1.2.3d"}, "reward_wait='1.2.3d': give seconds"),
         ({"reward_wait": True}, "reward_wait=True: give seconds"),
@@ -322,6 +327,19 @@ def test_options_of_a_desk_are_checked(tmp_path):
     ):
         with pytest.raises(zooming.ConfigurationError, match=message):
             zooming.Desk(agent, path)
+    assert not any(tmp_path.iterdir())  # a second try may have another agent
+
+
+def test_limits_of_a_discrete_action_are_not_rounded_outward(tmp_path):
+    class Gears(gym.Env):
+        observation_space, action_space = gym.spaces.Discrete(3), gym.spaces.Discrete(5)
+
+    agent = zooming.AdaptiveQ(Gears(), horizon=3, seed=0)
+    with zooming.Desk(agent, tmp_path / "gears.db", learner="here") as desk:
+        found = {desk.ask(0, f"{k}", bounds={"action": (0.5, 2.9)}).action for k in range(30)}
+        assert found == {1, 2}
+        with pytest.raises(zooming.ConfigurationError, match=r"no action lies in \(0\.2, 0\.4\)"):
+            desk.ask(0, "a", bounds={"action": (0.2, 0.4)})
 
 
 def pass_time(desk, seconds):
@@ -641,6 +659,18 @@ def test_an_apprentice_learns_beside_a_rule_and_says_when_it_is_better(tmp_path)
         assert again.agent.guide.words() == guide.words()
 
 
+def test_a_desk_has_an_apprentice_from_the_start_and_is_opened_with_its_rule(tmp_path):
+    rule = lambda step, state: [0.0]  # noqa: E731
+    desk_at(str(tmp_path / "alone.db")).close()
+    with pytest.raises(zooming.ConfigurationError, match="was made without an apprentice, and its"):
+        zooming.Desk.open(tmp_path / "alone.db", apprentice=rule)
+    desk_at(str(tmp_path / "shop.db"), apprentice=rule).close()
+    desk = zooming.Desk.open(tmp_path / "shop.db", learner="here", fallback=rule)
+    with pytest.raises(zooming.ConfigurationError, match="open it with apprentice=rule"):
+        desk.ask([0.3], episode="a")
+    desk.close()
+
+
 def test_a_full_disk_loses_nothing(tmp_path):
     desk = desk_at(str(tmp_path / "shop.db"))
     shop = Shop(desk, seed=0)
@@ -816,6 +846,18 @@ def test_the_command_prints_and_writes_a_page(tmp_path, capsys):
     assert "does not exist" in capsys.readouterr().err
 
 
+def test_the_command_changes_nothing_in_the_database(tmp_path, monkeypatch):
+    path, clock = tmp_path / "shop.db", SQLite.clock
+    with desk_at(str(path), reward_wait="2d") as desk:
+        desk.ask([0.3], episode="a")
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        before = list(database.iterdump())
+        monkeypatch.setattr(SQLite, "clock", lambda storage: clock(storage) + 10 * 86400)
+        with pytest.warns(UserWarning, match="10 days, 0:00:00 have passed since the last event"):
+            cli.main(["desk", str(path), "--verify"])
+        assert list(database.iterdump()) == before
+
+
 def test_alarms_are_raised_if_returns_fall_or_rewards_are_missing(tmp_path):
     desk = desk_at(str(tmp_path / "shop.db"), reward_wait="1h", default_reward=0.2)
     for k in range(120):
@@ -843,7 +885,7 @@ def test_the_service_asks_and_tells_over_http(tmp_path, monkeypatch):
     pytest.importorskip("httpx")
     monkeypatch.setenv("DESK", str(tmp_path / "shop.db"))
     code = (EXAMPLES / "service.py").read_text()
-    assert len(code.splitlines()) <= 45
+    assert len(code.splitlines()) <= 40
     module = types.ModuleType("service")
     monkeypatch.setitem(sys.modules, "service", module)
     with warnings.catch_warnings():
@@ -867,7 +909,7 @@ def test_the_service_asks_and_tells_over_http(tmp_path, monkeypatch):
 def test_an_exported_policy_is_a_model_of_mlflow(tmp_path):
     pytest.importorskip("mlflow")
     path = EXAMPLES / "mlflow_policy.py"
-    assert len(path.read_text().splitlines()) <= 45
+    assert len(path.read_text().splitlines()) <= 30
     done = subprocess.run(
         [sys.executable, str(path), str(tmp_path / "model")], capture_output=True, text=True,
         cwd=tmp_path, timeout=300,

@@ -202,6 +202,10 @@ def test_calls_that_do_not_fit_are_refused_by_name(name):
     before = knowledge(agent)
     with pytest.raises(zooming.TransitionError, match=r"next state\[0\] = 7"):
         episode.update(0.5, [7.0])
+    with pytest.raises(zooming.ConfigurationError, match="terminated='no': give True or False"):
+        episode.update(0.5, [0.5], "no")
+    with pytest.raises(zooming.ConfigurationError, match="truncated=2: give True or False"):
+        episode.update(0.5, [0.5], False, 2)
     assert knowledge(agent) == before
     for _ in range(5):
         episode.update(0.5, [0.5])
@@ -210,6 +214,12 @@ def test_calls_that_do_not_fit_are_refused_by_name(name):
         episode.act([0.5])
     with pytest.raises(zooming.TransitionError, match=r"state\[0\] = nan"):
         agent.begin().act([np.nan])
+    with pytest.raises(zooming.ConfigurationError, match="1 steps were given for 2 observations"):
+        agent.act_batch([0], [[0.5], [0.5]])
+    with pytest.raises(zooming.errors.SpaceError, match=r"^zooming/Oil-v0: observation has shape"):
+        agent.act_batch(np.zeros(1000, int), np.zeros((1000, 2)))
+    with pytest.raises(zooming.ConfigurationError, match=r"\[0\.5\] is not one whole step per"):
+        agent.act_batch([0.5], [[0.5]])
 
 
 def test_the_action_that_was_played_is_learned():

@@ -51,8 +51,8 @@ def rows(n=64, line=None, text=None):
 @pytest.mark.parametrize(("lines", "message"), [
     (rows(line=9, text="9,1,nan"), "line 11: size='nan' is not a finite number"),
     (rows(line=9, text="x,1,1"), "line 11: time='x' is not a finite number"),
-    (rows(line=9, text="9,1,0"), "line 11: a size is positive, got time 9, size 0"),
-    (rows(line=9, text="2,1,1"), "line 11: times do not decrease, got time 2"),
+    (rows(line=9, text="9,1,0"), "line 11: sizes must be positive, got time 9, size 0"),
+    (rows(line=9, text="2,1,1"), "line 11: times must not decrease, got time 2"),
     (rows(line=9, text="9"), "line 11: size=None is not a finite number"),
     (rows(63), "63 requests; a trace has at least 64"),
     ([f"0,{i},1" for i in range(64)], "64 requests; a trace has at least 64, at different"),

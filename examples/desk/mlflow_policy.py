@@ -1,8 +1,7 @@
 """An exported policy as an MLflow model, which needs the file of `agent.export`, not zooming."""
 
-import importlib.util
+import runpy
 import sys
-from pathlib import Path
 
 import gymnasium as gym
 import mlflow
@@ -15,24 +14,16 @@ class Policy(mlflow.pyfunc.PythonModel):
     """Columns step, state_0, ...: one action per row."""
 
     def load_context(self, context):
-        spec = importlib.util.spec_from_file_location("policy", context.artifacts["policy"])
-        self.module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(self.module)
+        self.act = runpy.run_path(context.artifacts["policy"])["act"]
 
     def predict(self, context, model_input, params=None):
-        rows = model_input.itertuples(index=False)
-        return [self.module.act(int(step), state) for step, *state in rows]
+        return [self.act(int(step), state) for step, *state in model_input.itertuples(index=False)]
 
 
-def main(folder="out/mlflow"):
-    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
-    agent.learn(500)
-    agent.export(Path(folder).with_suffix(".py"))
-    artifacts = {"policy": str(Path(folder).with_suffix(".py"))}
-    mlflow.pyfunc.save_model(folder, python_model=Policy(), artifacts=artifacts)
-    found = mlflow.pyfunc.load_model(folder).predict(pd.DataFrame({"step": [0], "state_0": [0.3]}))
-    print(found, agent.predict([0.3])[0])
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+folder = sys.argv[1] if len(sys.argv) > 1 else "out/mlflow"
+agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)
+agent.learn(500)
+agent.export(f"{folder}.py")
+mlflow.pyfunc.save_model(folder, python_model=Policy(), artifacts={"policy": f"{folder}.py"})
+found = mlflow.pyfunc.load_model(folder).predict(pd.DataFrame({"step": [0], "state_0": [0.3]}))
+print(found, agent.predict([0.3])[0])

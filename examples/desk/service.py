@@ -3,9 +3,8 @@
 import os
 
 import gymnasium as gym
-from fastapi import FastAPI
+from fastapi import Body, FastAPI
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
 
 import zooming
 
@@ -14,27 +13,20 @@ desk = zooming.Desk(agent, os.environ.get("DESK", "shop.db"), reward_wait="2d", 
 app = FastAPI()
 
 
-class Question(BaseModel):  # noqa: D101
-    episode: str
-    observation: list[float]
-    id: str | None = None
-
-
-class Outcome(BaseModel):  # noqa: D101
-    reward: float
-    next_observation: list[float] | None = None
-    terminated: bool = False
-
-
 @app.post("/ask")
-def ask(asked: Question):
-    made = desk.ask(asked.observation, asked.episode, id=asked.id)
+def ask(episode: str = Body(), observation: list[float] = Body(), id: str | None = Body(None)):
+    made = desk.ask(observation, episode, id=id)
     return {"id": made.id, "step": made.step, "action": made.action.tolist(), "by": made.by}
 
 
 @app.post("/tell/{id}")
-def tell(id: int, outcome: Outcome):
-    return {"kind": desk.tell(id, **outcome.model_dump())}
+def tell(
+    id: int,
+    reward: float = Body(),
+    next_observation: list[float] | None = Body(None),
+    terminated: bool = Body(False),
+):
+    return {"kind": desk.tell(id, reward, next_observation, terminated)}
 
 
 @app.exception_handler(zooming.ZoomingError)

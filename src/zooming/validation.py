@@ -226,8 +226,10 @@ def check_float(value: Any, what: str, low: float, high: float) -> float:
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     number = as_float(value) if is_number else math.nan
     if not (math.isfinite(number) and low <= number <= high):
-        bound = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
-        raise ConfigurationError(f"{what}={short_repr(value)}: give a finite number, {bound}")
+        bound = f", at least {low:g}" if high == math.inf else f", from {low:g} to {high:g}"
+        if low == -math.inf:
+            bound = "" if high == math.inf else f", at most {high:g}"
+        raise ConfigurationError(f"{what}={short_repr(value)}: give a finite number{bound}")
     return number
 
 

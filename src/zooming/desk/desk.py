@@ -30,6 +30,7 @@ from zooming.desk.storage import CANCELLED, EXPIRED, FORMAT, OPEN, TOLD, Query, 
 from zooming.errors import CheckpointError, ConfigurationError, TransitionError, ZoomingError
 from zooming.logs.reading import ORDER
 from zooming.logs.record import make_log
+from zooming.spaces.flatten import INTERVAL
 from zooming.validation import check_choice, check_float, check_int, known_options, short_repr
 
 LEARNERS = ("behind", "here", "elsewhere")
@@ -188,8 +189,8 @@ class Desk:
     Parameters
     ----------
     agent : Agent or None
-        The agent. If the database exists, it must be made like the one there, which goes on. With
-        None, it is the one there, see `open`.
+        The agent. If the database exists, it must be made like the one there, which goes on with
+        the settings that are given now. With None, it is the one there, see `open`.
     place : str or PathLike
         A file for SQLite, or a URL "postgresql://...".
     reward_wait : float, str or timedelta, optional
@@ -261,11 +262,20 @@ class Desk:
                 agent.problem.check_reward(0, default_reward)
         for name, value in (("default_reward", default_reward), ("several='sum'", several)):
             if value not in (None, "first") and reward_wait is None:
-                raise ConfigurationError(f"{name} requires reward_wait, the time after which it is")
+                raise ConfigurationError(
+                    f"{name} requires reward_wait, the time after which it is learned"
+                )
         if agent is None and (given := [name for name, one in settings.items() if one is not None]):
             raise ConfigurationError(
                 f"{given[0]} is a setting of the database; zooming.Desk(agent, place, "
                 f"{given[0]}=...) changes it"
+            )
+        check_choice("learner", learner, LEARNERS)
+        self._fallback = None if fallback is None else policies.as_function(fallback, "fallback")
+        if agent is not None and not agent.interleaves:
+            raise ConfigurationError(
+                f"{type(agent).__name__} plays one episode at a time, and at a desk many are open; "
+                "use another agent, such as zooming.Auto"
             )
         if apprentice is not None and agent is not None and agent.guide is None:
             agent.guide = Guide(agent, apprentice, 200)
@@ -273,7 +283,7 @@ class Desk:
         try:
             if agent is not None:
                 self._create(agent, settings)
-            self._start(kind if agent is None else type(agent), learner, fallback, apprentice)
+            self._start(kind if agent is None else type(agent), learner, apprentice)
         except BaseException:
             self.storage.close()
             raise
@@ -293,11 +303,6 @@ class Desk:
 
     def _create(self, agent: Agent, settings: dict[str, Any]) -> None:
         """Write the first snapshot. If there is one, check that the agent is made like it."""
-        if not agent.interleaves:
-            raise ConfigurationError(
-                f"{type(agent).__name__} plays one episode at a time, and at a desk many are open; "
-                "use another agent, such as zooming.Auto"
-            )
         content, opened = Learner(self.storage, agent, 0, {}).content()
         header, _ = unpack_container(content, self.storage.name)
         parts = {name: header[name] for name in ("agent", "options", "spaces")}
@@ -326,10 +331,7 @@ class Desk:
         rows: Any = self.storage.run("SELECT name, value FROM meta")
         return dict(rows)
 
-    def _start(
-        self, kind: type[Agent] | None, learner: str, fallback: Any, apprentice: Any
-    ) -> None:
-        check_choice("learner", learner, LEARNERS)
+    def _start(self, kind: type[Agent] | None, learner: str, apprentice: Any) -> None:
         found = self._meta()
         if "agent" not in found:
             raise ConfigurationError(
@@ -337,7 +339,6 @@ class Desk:
             )
         self.settings: dict[str, Any] = json.loads(found["settings"])
         self._kind, self._where = kind, learner
-        self._fallback = None if fallback is None else policies.as_function(fallback, "fallback")
         self._apprentice = apprentice
         self._queue: list[_Job] = []
         self._numbers = _Numbers(0, 0, 0, "")
@@ -350,6 +351,11 @@ class Desk:
         self.fault: str | None = None  # what ended learning, in words
         self._leader: Learner | None = None
         latest = Learner.at(self.storage, LATEST, kind, apprentice)
+        if apprentice is not None and latest.agent.guide is None:
+            raise ConfigurationError(
+                f"{self.storage.name} was made without an apprentice, and its agent decides; leave "
+                "out apprentice=, or begin a new desk"
+            )
         self._stored_seq, self._plans = latest.seq, dict[str, Agent]()
         self._reader = _Reader(latest.agent, latest.seq, _plan_of(latest.agent))
         for plan in latest.plans - {"", self._reader.plan}:
@@ -365,23 +371,28 @@ class Desk:
         """Set the time of this process: not before the last one in the database.
 
         If the clock is ahead of that by more than half of a wait, it may be wrong. So that time is
-        a gap, which counts for no wait.
+        a gap, which counts for no wait. It is stored with the first thing that is written.
         """
         now, settings = self.storage.clock(), self.settings
         waits = [one for one in (settings["reward_wait"], settings["close_after"]) if one]
         with self.storage.transaction():
             last = max((row[0] for row in self.storage.run(_LAST_TIMES)), default=now)
-            self._gaps: list[list[float]] = json.loads(self._meta().get("gaps", "[]"))
-            if waits and now - last > min(waits) / 2:
-                self._gaps = [gap for gap in self._gaps if gap[0] != last] + [[last, now]]
-                _set(self.storage.write, "gaps", json.dumps(self._gaps))
-                warnings.warn(
-                    f"{self.storage.name}: by the clock, {timedelta(seconds=round(now - last))} "
-                    "have passed since the last event. The clock may be wrong, so this time counts "
-                    "neither for reward_wait nor for close_after",
-                    stacklevel=5,
-                )
+            is_gap = bool(waits) and now - last > min(waits) / 2
+            self._new_gap: list[float] | None = [last, now] if is_gap else None
+            self._gaps = self._all_gaps()
+        if self._new_gap:
+            warnings.warn(
+                f"{self.storage.name}: by the clock, {timedelta(seconds=round(now - last))} "
+                "have passed since the last event. The clock may be wrong, so this time counts "
+                "neither for reward_wait nor for close_after",
+                stacklevel=5,
+            )
         self._began = max(now, last) - time.monotonic()
+
+    def _all_gaps(self) -> list[list[float]]:
+        """Return the gaps of the database and the new one, inside of a transaction."""
+        known, new = json.loads(self._meta().get("gaps", "[]")), self._new_gap
+        return [gap for gap in known if gap[0] != new[0]] + [new] if new else known
 
     def _now(self) -> float:
         """Return the time: a clock that is set while the process runs does not matter."""
@@ -531,6 +542,11 @@ class Desk:
             agent = self._plans[own]
         observation = agent.axes.states.shaped(np.array(json.loads(text)))
         info = None if limits is None else json.loads(limits)
+        if play.drawn.get("rule") and agent.guide.rule is None:
+            raise ConfigurationError(
+                f"{self.storage.name} does not hold the rule that decides; open it with "
+                "apprentice=rule"
+            )
         try:
             if mode in (PAUSED, FROZEN) and not play.drawn.get("rule"):
                 return agent.predict(observation, np.array([step]), info=info)[0], "recommended"
@@ -758,7 +774,9 @@ class Desk:
         self._set_mode(LEARNING)
 
     def promote(self) -> None:
-        """Let the agent decide where the apprentice's rule did, if it was let go."""
+        """Let the agent decide where the apprentice's rule did, as soon as it is better."""
+        if self._reader.agent.guide is None:
+            raise ConfigurationError(f"{self.storage.name} has no apprentice to promote")
         self._set_mode("promoted", "apprentice")
 
     def _set_mode(self, mode: str, name: str = "mode") -> None:
@@ -828,6 +846,8 @@ class Desk:
                 queries = [job.query for job in jobs if job.query is not None]
                 numbers, *found = self.storage.run_all([(_NUMBERS, ()), *queries])
                 self._numbers, changed = _Numbers(*numbers[0]), set[Any]()
+                if self._new_gap:
+                    _set(self.storage.write, "gaps", json.dumps(self._all_gaps()))
                 for job in jobs:
                     try:
                         job.result = self._done(job, found, changed)
@@ -835,6 +855,7 @@ class Desk:
                         raise
                     except Exception as error:
                         job.error = error
+            self._new_gap = None
         except BaseException as error:  # of the database, or a signal
             for job in jobs:
                 job.error = OSError(
@@ -1193,8 +1214,10 @@ class Desk:
         return Verified(n_events, len(now[0]))
 
     def __repr__(self) -> str:
-        kind = type(self._reader.agent).__name__
-        return f"Desk({self.storage.name}, {kind}, version {self.version}, {self.mode})"
+        kind, mode = type(self._reader.agent).__name__, "closed"
+        if not self.storage.is_closed:
+            mode = self.mode
+        return f"Desk({self.storage.name}, {kind}, version {self.version}, {mode})"
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -1295,6 +1318,8 @@ def _limits(
                 )
             i = axes.names[n:].index(name)
             low[i], high[i] = max(low[i], least), min(high[i], most)
+            if axes.kinds[n + i] != INTERVAL:
+                low[i], high[i] = math.ceil(low[i]), math.floor(high[i])
             if low[i] > high[i]:
                 raise ConfigurationError(f"bounds of {name}: no action lies in ({least}, {most})")
         found = {

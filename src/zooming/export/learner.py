@@ -278,7 +278,7 @@ def _ends(axes: list[Any], number: str, scale: float) -> dict[str, tuple[str, ND
             raise ConfigurationError(
                 f"scale={scale:g}: {axis.name} has {b - a:,.0f} units; give a scale with "
                 f"{LEAST_UNITS:,} to {MOST_UNITS:,} units on each axis, for example "
-                f"{MOST_UNITS // 2 / (axis.high - axis.low):.4g}"
+                f"{MOST_UNITS // 2 / (axis.high - axis.low):.6g}"
             )
     return {"low": ("int32_t", first), "high": ("int32_t", last)}
 

@@ -18,7 +18,7 @@ import numpy as np
 from zooming.agents.base.seeds import derive_seed
 from zooming.errors import ConfigurationError
 from zooming.spaces.masks import has_mask
-from zooming.validation import Floats
+from zooming.validation import Floats, check_flag
 
 if TYPE_CHECKING:
     from zooming.agents.base.agent import Agent
@@ -137,6 +137,8 @@ class Episode:
         step = next(iter(self._waiting), -1) if step is None else step
         if self.is_over or step not in [*self._waiting]:  # also if `step` has no hash
             raise self._refuse("update", step)
+        check_flag(terminated, "terminated")
+        check_flag(truncated, "truncated")
         observation, played = self._waiting[step]
         played = played if action is None else action
         learn_in(

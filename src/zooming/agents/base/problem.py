@@ -107,9 +107,9 @@ class LearningProblem:
         try:
             states, is_batch = self.axes.flat_states(observation)
         except ZoomingError as error:
-            given = [0] if state is None else np.ravel(np.asarray(state, object))
-            where = ", ".join(str(step) for step in given)
-            raise type(error)(f"{self.env_name}, step {where}: {error}") from error
+            given = np.ravel(np.asarray(0 if state is None else state, object))
+            where = f", step {given[0]}" if len(given) == 1 else ""  # there may be thousands
+            raise type(error)(f"{self.env_name}{where}: {error}") from error
         steps = _as_steps(state, len(states))
         if episode_start is not None:
             starts = np.asarray(episode_start, bool).reshape(-1)
@@ -253,13 +253,12 @@ def _as_steps(state: Any, n_states: int) -> Ints:
         steps = np.empty(0)  # of no integers
     if not np.issubdtype(steps.dtype, np.integer):
         raise ConfigurationError(
-            f"state must hold one integer step per environment, got {short_repr(state)}; the "
-            "observation comes first: agent.predict(observation, state=step)"
+            f"{short_repr(state)} is not one whole step per observation; the observation "
+            "comes first: agent.predict(observation, state=step); act_batch(steps, observations)"
         )
     if len(steps) != n_states:
         raise ConfigurationError(
-            f"state has {len(steps)} entries for {n_states} observations; give one step "
-            "per environment"
+            f"{len(steps)} steps were given for {n_states} observations; give one step for each"
         )
     return steps.astype(np.int64)
 

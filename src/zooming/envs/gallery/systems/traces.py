@@ -103,7 +103,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
         where = f"{path}, line {reader.line_num}"
         time, size = (_finite(row[name], f"{where}: {name}") for name in ("time", "size"))
         if size <= 0.0 or (rows and time < rows[-1][0]):
-            rule = "a size is positive" if size <= 0.0 else "times do not decrease"
+            rule = "sizes must be positive" if size <= 0.0 else "times must not decrease"
             raise ConfigurationError(f"{where}: {rule}, got time {time:g}, size {size:g}")
         rows.append((time, _number_of(row["object"] or "", numbers), size))
     if len(rows) < LEAST or rows[-1][0] <= rows[0][0]:
