@@ -401,6 +401,27 @@ def test_an_interrupt_between_blocks_leaves_a_run_of_so_many_episodes():
     assert {8, 14} < stopped_at
 
 
+@pytest.mark.skipif(IS_JIT_DISABLED, reason="plays 150 episodes of a planner")
+@pytest.mark.parametrize("is_over", [False, True], ids=["taken", "dropped"])
+def test_an_interrupt_while_an_old_policy_is_taken_or_dropped_changes_no_run(is_over, tmp_path):
+    agent, path = zooming.Auto(oil(), seed=0), tmp_path / "agent.zoom"
+    agent.learn(200)
+    n_taken = agent._n_taken
+    while agent.counts[blocks.LEFT] or agent.trend.n_episodes < 2 * n_taken:
+        agent.learn(1)
+    while is_over and (agent.counts[blocks.LEFT] or agent._n_taken == n_taken):
+        agent.learn(1)
+    agent.save(path)
+    expected = zooming.load(path).learn(20)
+    for k in itertools.count(1):
+        agent = zooming.load(path)
+        assert agent.planner.table.handle is not None  # kept from now on
+        if not is_interrupted_at(k, zooming.Auto._choose, agent, (*TRACED, "cells.py")):
+            break
+        assert same_history(agent.learn(20), expected), k
+    assert k > 10
+
+
 @pytest.mark.parametrize("many", [0, 40, 10**6])
 def test_agents_that_do_not_play_learn_the_same_later(many, monkeypatch):
     monkeypatch.setattr(blocks, "MANY", many)  # recorded transitions until all agents must learn

@@ -572,8 +572,8 @@ class CellTable:
     def recall(self, is_on: bool) -> None:
         """Let the coming episodes play the control, or what else is to be played."""
         if is_on or self.core["explores"] == layout.RECALLED:
+            self._handle = None  # first: an interrupt after it does no harm
             self.core["explores"] = layout.RECALLED if is_on else 0
-            self._handle = None
 
     def counts(self) -> Floats:
         """Return how many samples are in each cell of the recommended plan: [horizon, n_cells]."""

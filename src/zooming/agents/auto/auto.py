@@ -268,9 +268,9 @@ class Auto(Portfolio):
         elif n >= max(WARM, 2 * self._n_taken):
             self._catch_up(self.planner)
             n_wanted = max(LEAST_RECALLS, min(MOST_BLOCK, int(BLOCK * n)))
-            self._recalls = np.empty(0)  # so that returns of two controls are not compared
             self.planner.table.take_control()
-            vars(self).update(_n_wanted=n_wanted, _n_taken=n)
+            # One call, so that after an interrupt the control is either taken again or in use.
+            vars(self).update(_recalls=np.empty(0), _n_wanted=n_wanted, _n_taken=n)
 
     def _start_anew(self) -> None:
         """Forget all that was learned, because the law of the environment has changed."""
