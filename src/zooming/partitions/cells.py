@@ -444,7 +444,7 @@ class CellTable:
 
     @property
     def is_due(self) -> bool:
-        """Whether `refit` should be called before the next episode."""
+        """Whether the next episode needs `refit` first: replays are over, or a plan is due."""
         core = self.core[0]
         return self._wants_plan or bool(0 < core["replays"] <= core["n_episodes"])
 

@@ -79,7 +79,7 @@ class Trend:
         return len(used) < 4 or latest is None or latest[0] > self.early()
 
     def early(self) -> float:
-        """Return the mean of the returns of episodes 8 to 31."""
+        """Return the mean of the first returns, those of episodes 8 to 31."""
         return self._pool(self._long_windows()[:2])[0]
 
     def _long_windows(self) -> list[int]:
@@ -245,7 +245,7 @@ def fall(before: Floats, after: Floats) -> float:
     together = np.concatenate([before, after])
     _, place, ties = np.unique(together, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(ties) - 0.5 * (ties - 1.0))[place]
-    pairs = float(ranks[:n].sum()) - 0.5 * n * (n + 1.0)  # in which the earlier return is higher
+    pairs = float(ranks[:n].sum()) - 0.5 * n * (n + 1.0)  # with a higher return before
     tied = float((ties**3 - ties).sum()) / (n + m)
     variance = n * m * ((n + m) ** 2 - 1.0 - tied) / (12.0 * (n + m - 1.0))
     return (pairs - 0.5 * n * m) / math.sqrt(variance) if variance > 0.0 else 0.0

@@ -75,7 +75,7 @@ class Form:
 
 
 class RuleLearner(Delegate):
-    """Play a rule, and find its numbers from the returns of the episodes that it plays itself.
+    """Play a rule, and search its numbers by the returns of the episodes it plays.
 
     Values and cells are those of `planner`, an agent that learns from all episodes.
     """

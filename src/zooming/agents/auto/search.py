@@ -122,6 +122,6 @@ class Search:
 
 
 def _spectrum(covariance: Floats) -> tuple[Floats, Floats]:
-    """Return (eigenvalues, eigenvectors); rounding makes no eigenvalue negative."""
+    """Return (eigenvalues, eigenvectors). Eigenvalues that rounding made negative are raised."""
     values, vectors = np.linalg.eigh(covariance)
     return np.maximum(values, 1e-12), vectors
