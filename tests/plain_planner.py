@@ -20,8 +20,6 @@ class PlainPlan:
     def __init__(self, c, shares, grid, n_state, horizon, samples, facts, widths, apart, learns):
         self.c, self.shares, self.grid = c, shares, grid
         self.n_state, self.horizon = n_state, horizon
-        self.steps, self.places, numbers = samples
-        self.weights, self.rewards, self.spreads = numbers.T
         self.widths, self.apart, self.learns, self.facts = widths, apart, learns, facts
         bins = grid.bins.tolist()
         self.n_axes, self.n_cells = len(bins), math.prod(bins)
@@ -29,8 +27,13 @@ class PlainPlan:
         self.index = np.array(list(itertools.product(*map(range, bins))))  # bins of each cell
         self.centers = np.array([grid.centers[j, self.index[:, j]] for j in range(self.n_axes)]).T
         self.is_category = grid.kinds == CATEGORIES
-        self.cells = self.cell_of(self.places[:, : self.n_axes])
-        self.make()
+        self.lost, self.way = np.zeros((2, horizon, self.n_cells))
+        self.make(*samples)
+        left, w, r = self.lost[self.steps, self.cells] == 0.0, self.weights, self.rewards
+        square = w @ (r - w @ r / w.sum()) ** 2 + self.spreads.sum()
+        is_foreseen = self.noise < 0.5 * square / w.sum()
+        if is_foreseen and not left.all() and w[left].sum() >= c.ENOUGH * (1 + self.n_axes):
+            self.make(*(part[left] for part in samples))
 
     def cell_of(self, places):
         bins = [self.grid.bin_of[j, axis] for j, axis in enumerate(places.T)]
@@ -184,7 +187,8 @@ class PlainPlan:
         away = np.full(len(self.steps), np.nan)
         away[used] = errors(kernel, share)[0] * math.sqrt(factor)
         found = {"variance": variance, "errors": away, "used": used, "share": share, "count": count}
-        return {**found, "mean": trend + mean + (total - count * mean) / (count + share)}
+        mean = trend + mean + (total - count * mean) / (count + share)
+        return {**found, "mean": mean, "noise": noise * factor}
 
     def tune(self, widths, best):
         """Try to double, halve or ignore each bandwidth, then to begin anew."""
@@ -200,21 +204,23 @@ class PlainPlan:
                 if error < least:
                     widths[:], least = tried, error
 
-    def make(self):
-        n_plans, shape = self.facts["n_plans"], (self.horizon, self.n_cells)
-        is_thorough = n_plans < self.c.EARLY or n_plans % self.c.SPARING == 0
-        self.tunes = self.learns and is_thorough
+    def make(self, steps, places, numbers):
+        self.steps, self.places = steps, places
+        self.weights, self.rewards, self.spreads = numbers.T
+        self.cells = self.cell_of(places[:, : self.n_axes])
+        n = self.facts["n_plans"]
+        self.tunes = self.learns and (n < self.c.EARLY or n % self.c.SPARING == 0)
         self.compares = self.tunes and self.horizon > 1
         self.times = np.arange(self.horizon) / max(1, self.horizon - 1) - 0.5
         self.find_drifts()
         self.make_features()
         self.find_slopes()
         self.carried = self.rewards - self.times[self.steps] * self.slopes[self.cells]
-        after = self.places[:, self.n_axes :]
-        ended = after[:, 0] == ENDED
+        after, ended = self.places[:, self.n_axes :], self.places[:, self.n_axes] == ENDED
         self.next_weights = self.weights_of_states(np.where(ended[:, None], 0, after))
         self.next_weights[ended] = 0.0
-        self.q, self.bonus, self.way = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        self.q, self.bonus = np.zeros((2, *self.lost.shape))
+        self.is_first = not self.lost.any()
         self.values = np.zeros((self.horizon + 1, self.n_states))
         self.find_distances()
         n = max(1, int((self.grid.bins > 1).sum()))
@@ -222,16 +228,18 @@ class PlainPlan:
         self.widest = math.log2(0.5 * (math.factorial(n) / balls) ** (1.0 / n))
         pool = None
         for h in range(self.horizon - 1, -1, -1):
-            was = self.apart[REWARDS, h]
+            was, alike = self.apart[REWARDS, h], np.flatnonzero(self.apart[REWARDS] == 0)
             if pool is None:
                 tunes = self.tunes and h == self.horizon - 1
-                alike = np.flatnonzero(self.apart[REWARDS] == 0)
                 pool = self.fit(self.carried, alike, self.widths[REWARDS, 0], tunes)
+                noise = [pool["noise"]] * any(alike >= 0)
             tunes = self.tunes and (was == 1 or h == (self.horizon - 1) // 2)
             rewards = self.model(self.rewards, h, REWARDS, tunes, pool if was == 0 else None)
             if was == 0:
                 rewards = {**rewards, "mean": rewards["mean"] + self.times[h] * self.slopes}
+            rewards["mean"] = np.minimum(rewards["mean"], self.rewards.max())
             self.back_up(h, rewards, self.next_values(h))
+            self.noise = [*noise, rewards["noise"]][0]
             pool = pool if self.apart[REWARDS, h] == was else None
 
     def model(self, targets, h, kind, tunes, pool=None):
@@ -251,7 +259,7 @@ class PlainPlan:
 
     def next_values(self, h):
         if h == self.horizon - 1:
-            self.way[h] = self.distances if self.learns else 0.0
+            self.way[h] = self.distances if self.learns and self.is_first else self.way[h]
             return {"mean": 0.0, "variance": 0.0}
         after = self.values[h + 1]
         if self.facts["exogenous"] is not None:
@@ -263,7 +271,7 @@ class PlainPlan:
         found = self.model(targets, h, VALUES, tunes)
         if self.has_drift:
             found["mean"] = found["mean"] + self.of_cells @ after
-        if self.learns:
+        if self.learns and self.is_first:
             self.find_way(h, found, self.widths[VALUES, was])
         return found
 
@@ -288,12 +296,16 @@ class PlainPlan:
 
     def back_up(self, h, rewards, values):
         q, variance = (rewards[name] + values[name] for name in ("mean", "variance"))
-        bonus = (1.0 if self.learns else -1.0) * self.c.OPTIMISM * np.sqrt(variance)
-        rows = q.reshape(self.n_states, -1)
-        if self.learns and (price := self.c.PRICE * self.facts["spread"]) > 0.0:
-            loss = (rows.max(axis=1, keepdims=True) - rows).ravel()
-            bonus[loss > price], self.way[h, loss > self.c.FAR_PRICE * price] = 0.0, 0.0
+        bonus = (2 * self.learns - 1) * self.c.OPTIMISM * np.sqrt(variance)
+        price, shape = self.c.PRICE * self.facts["spread"] or np.inf, (self.n_states, -1)
+        top = np.where(self.lost[h] > 0.0, -np.inf, q).reshape(shape).max(axis=1, keepdims=True)
+        top = (top + np.zeros((1, self.n_cells // self.n_states))).ravel()
+        if self.is_first:
+            self.lost[h] = np.where(top - q > price, top - q, 0.0)
+        q = np.where(self.lost[h] > 0.0, top - self.lost[h], q)
+        if self.learns:
+            bonus[top - q > price], self.way[h, top - q > self.c.FAR_PRICE * price] = 0.0, 0.0
         self.q[h], self.bonus[h] = q, bonus
-        best = (rows + bonus.reshape(rows.shape)).argmax(axis=1)
+        rows, best = q.reshape(shape), (q + bonus).reshape(shape).argmax(axis=1)
         value, high = rows[np.arange(self.n_states), best], self.facts["highest"]
         self.values[h] = np.minimum(value, high * (self.horizon - h if high > 0.0 else 1))

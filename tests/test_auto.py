@@ -55,6 +55,19 @@ def test_the_tree_begins_after_the_pilot_and_knows_the_scale_of_rewards():
     assert agent.tree.reward_range == (0.0, 1.0)  # what the environment states
 
 
+@compiled
+def test_a_tree_that_loses_too_much_is_no_longer_tried():
+    tried, left = (zooming.Auto(oil(noise=0.05), stationary=True, seed=0) for _ in range(2))
+    for agent in (tried, left):
+        agent.learn(100)
+    n = left.choice.plays[1]
+    left.choice.credit(1, [-1e6] * 3)
+    for agent in (tried, left):
+        agent.learn(400)
+    assert tried.choice.plays[1] >= n + 3
+    assert left.choice.plays[1] == n + 3  # those that were credited
+
+
 def record(n, reward=lambda action: 1.0 - abs(action - 0.7)):
     """Return n episodes of two steps with random actions."""
     rng = np.random.default_rng(5)

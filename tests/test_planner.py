@@ -373,9 +373,36 @@ def test_no_bonus_tempts_to_what_is_predicted_to_lose_much():
     free, priced = (plan.bonus[0].reshape(5, 3) for plan in plans)
     assert (free[:, 0] > 0.0).all()
     assert (priced[:, 0] == 0.0).all()
-    q = plans[0].q[0].reshape(5, 3)
+    q = plans[1].q[0].reshape(5, 3)
     is_dear = q.max(axis=1, keepdims=True) - q > plan_layout.PRICE
-    assert (priced == np.where(is_dear, 0.0, free)).all()
+    assert (priced[is_dear] == 0.0).all()
+    assert (priced[~is_dear] > 0.0).all()
+
+
+@pytest.mark.plain
+def test_what_ruins_does_not_blur_which_of_the_other_actions_is_best():
+    """The samples of ruinous cells have no part in the second fit, nor in its noise."""
+    grid, samples, core = grid_of(*PLANE), random_samples(300, 1), core_of(1)
+    action, ruin = samples.places[:, 1] // 9, 50.0 + 50.0 * samples.places[:, 0]
+    samples.numbers[:, 1] = np.where(action == 0, -ruin, 0.1 * samples.numbers[:, 1] + action)
+    core["spread"], plan, apart = 10.0, plan_of(1), np.zeros((2, 1), np.int64)
+    make_plan(core, samples, 300, grid, np.full((2, 2, 2), -4.0), apart, plan, True)
+    q, bonus = plan.q[0].reshape(5, 3), plan.bonus[0].reshape(5, 3)
+    np.testing.assert_allclose(q[:, 1:], np.tile([1.05, 2.05], (5, 1)), atol=0.05)
+    assert (plan.best == 2).all()
+    assert (bonus[:, 1:] < 0.1).all()
+    assert (q[:, 0] < -40.0).all()
+    assert core["reward_noise"] < 0.01
+
+
+@pytest.mark.plain
+def test_rare_bad_luck_stays_in_the_samples():
+    """Cells that were unlucky once in a while have no larger risk than their neighbors."""
+    grid, samples, core = grid_of(*PLANE), random_samples(300, 1), core_of(1)
+    samples.numbers[::50, 1] = -1000.0
+    core["spread"], plan, apart = 0.1, plan_of(1), np.zeros((2, 1), np.int64)
+    make_plan(core, samples, 300, grid, np.full((2, 2, 2), -1.0), apart, plan, True)
+    assert core["reward_noise"] > 1e4
 
 
 @pytest.mark.plain

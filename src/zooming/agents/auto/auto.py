@@ -45,7 +45,7 @@ from zooming.agents.resolver import Resolver
 from zooming.agents.tables.tree_q import TreeQ
 from zooming.agents.training.replay import Transitions, kept_transitions
 from zooming.errors import CheckpointError, ConfigurationError
-from zooming.kernels.plans.layout import CLEAR
+from zooming.kernels.plans.layout import CLEAR, FAR_PRICE, PRICE
 from zooming.kernels.plans.layout import CONSTANTS as PLANNER
 from zooming.partitions.cells import THIRDS
 from zooming.validation import (
@@ -312,9 +312,17 @@ class Auto(Portfolio):
         return 1 if planned and not rule.search.n_generations else self.choice.hope(2)
 
     def _free(self) -> int | None:
-        """Return 2, the tree, if it cannot lead, and a rule explores in its place."""
-        is_needed = self.rule is None or self._is_exact() or self._is_left_to_tree()
-        return None if is_needed else 2
+        """Return the tree if it need not play: a rule explores in its place, or it costs too much.
+
+        It costs too much if it loses more against the planner than exploring may.
+        """
+        if self.tree is None or self._is_left_to_tree():
+            return None
+        planned, own = self.choice.late(0), self.choice.late(len(self._parts) - 1)
+        price = FAR_PRICE * PRICE * float(self.planner.table.core["spread"][0])
+        is_dear = planned and own and planned[0] - own[0] > price > 0.0
+        is_needed = self.rule is None or self._is_exact()
+        return len(self._parts) - 1 if is_dear or not is_needed else None
 
     def _best(self) -> int:
         if self.resolver is not None:

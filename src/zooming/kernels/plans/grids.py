@@ -204,6 +204,15 @@ def action_cell(grid, n_state, action):
     return cell
 
 
+@jit_inline
+def cell_of(grid, places):
+    """Return the number of the cell of a sample's state and action."""
+    cell = np.int64(0)
+    for j in range(grid.bins.shape[0]):
+        cell = cell * grid.bins[j] + grid.bin_of[j, places[j]]
+    return cell
+
+
 @jit_kernel
 def sort_by_step(samples, n_samples, grid, n_state, horizon):
     """Return the first `n_samples` samples as `Sorted`."""
@@ -221,13 +230,10 @@ def sort_by_step(samples, n_samples, grid, n_state, horizon):
     for k in range(n_samples):
         i = free[samples.steps[k]]
         free[samples.steps[k]] += 1
-        cell = np.int64(0)
-        for j in range(n_axes):
-            cell = cell * grid.bins[j] + grid.bin_of[j, samples.places[k, j]]
         nexts[i] = ENDED
         if samples.places[k, n_axes] != ENDED:
             interpolation(grid, samples.places[k, n_axes:], nexts, neighbors, shares, i)
-        cells[i] = cell
+        cells[i] = cell_of(grid, samples.places[k])
         weights[i] = samples.numbers[k, WEIGHT]
         rewards[i] = samples.numbers[k, MEAN_REWARD]
         spreads[i] = samples.numbers[k, SPREAD]

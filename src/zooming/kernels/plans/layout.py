@@ -26,7 +26,7 @@ class Constants(NamedTuple):
     BALLS: A[float, "a sample is evidence in a ball; BALLS sqrt(samples) fill the space"] = 4.0
     EXPLORING: A[float, "episode k goes far from samples with chance EXPLORING / sqrt(k)"] = 0.3
     FAR_BALLS: A[float, "as BALLS, for the least distance worth such an episode"] = 0.2
-    PRICE: A[float, "no bonus for a loss of more than PRICE spreads of returns"] = 3.0
+    PRICE: A[float, "no bonus, nor part in the second fit, for a loss of PRICE spreads"] = 3.0
     FAR_PRICE: A[float, "nor exploring for a loss of more than FAR_PRICE times that"] = 10.0
     GROWTH: A[float, "a plan is made when the episodes have grown by this factor"] = 1.1
     EARLY: A[int, "plans that tune all bandwidths and compare all steps"] = 10
@@ -122,7 +122,7 @@ CORE = np.dtype(
         ("most", "f8"),
         ("is_exact", "i8"),  # 1: repeated transitions show no noise
         ("reward_noise", "f8"),  # leave-one-out variance of rewards
-        ("spread", "f8"),  # of returns: from the 10 % to the 95 % quantile; 0: unknown
+        ("spread", "f8"),  # of returns: twice from the median to the 95 % quantile; 0: unknown
         ("value_noise", "f8"),  # leave-one-out variance of next values at step 0
     ],
     align=True,

@@ -21,6 +21,8 @@ In the order of the code, with samples (h, x, a, r, x') and cells c of a grid ov
         V_h        = Q_h of the action with the largest Q_h + bonus_h, at most the cap
         way_h      = how far from all samples an episode can get, see `find_way`
 
+    lost     cells that lose more than PRICE spreads of returns against the best of their state;
+             if any, all again without their samples: catastrophes drown what good actions differ by
     note     noise, number of samples, when the next plan is due
 
 That is a plan for learning. A plan for the policy takes the bonus off instead, so it prefers
@@ -35,7 +37,13 @@ import numpy as np
 
 from zooming.kernels.loop.jit import jit_inline, jit_kernel
 from zooming.kernels.plans.exogenous import average_out, find_exogenous
-from zooming.kernels.plans.grids import covering_radius, largest, measure_distances, sort_by_step
+from zooming.kernels.plans.grids import (
+    cell_of,
+    covering_radius,
+    largest,
+    measure_distances,
+    sort_by_step,
+)
 from zooming.kernels.plans.layout import (
     AGREE,
     ALONE,
@@ -65,6 +73,8 @@ from zooming.kernels.plans.layout import (
     SPARING,
     UNITS,
     VALUES,
+    WEIGHT,
+    Samples,
     cells_at,
 )
 from zooming.kernels.plans.smoothing import set_decay, smooth
@@ -88,6 +98,7 @@ class Models(NamedTuple):
     """
 
     is_learning: Any  # bool: a plan for learning, otherwise for the policy
+    finds_way: Any  # bool: whether `plan.way` is filled: what is lost is not unknown
     tunes: Any  # bool: bandwidths are tuned
     compares: Any  # bool: the forms of the next plan are chosen
     grid: Any
@@ -97,6 +108,10 @@ class Models(NamedTuple):
     rows: Any  # Sorted
     targets: Any  # [2, n_samples]: rewards; next values, minus the value of the drift if it is used
     centers: Any  # [2]: about the mean of each target
+    most: Any  # float: the highest reward
+    variance: Any  # float: of the rewards
+    is_first: Any  # bool: the first fit, which fills `lost`
+    lost: Any  # [horizon, n_cells]: losses against the best cell of the state, if above the price
     has_drift: Any  # bool: whether the value of the drift is part of the model
     of_samples: Any  # (nexts, neighbors, shares) of the drift of each sample
     of_cells: Any  # and of each cell
@@ -128,33 +143,70 @@ def make_plan(handle, n_samples, widths, apart, is_learning):
     the policy changes only `plan`.
     """
     core, samples, grid, plan, _ = cells_at(handle)
-    models = look(core, samples, n_samples, grid, widths, apart, plan, is_learning)
-    rewards = values = 0  # rows of `models.work`
-    for step in range(core[0]["horizon"] - 1, -1, -1):
-        rewards = fit_rewards(models, step)
-        values = fit_values(models, step, plan)
-        back_up(core, models, step, rewards, values, plan)
+    horizon, n_states = plan.best.shape
+    lost, places = np.zeros(plan.q.shape), np.zeros(n_states, np.int64)
+    shared = lost, places, np.zeros((horizon, n_states))
+    models = look(core, samples, n_samples, grid, widths, apart, plan, is_learning, shared)
+    rewards, values = plan_steps(core, models, plan)
     count_visits(models, plan)
+    left = without_lost(samples, n_samples, grid, lost)
+    n_left, noise = left.steps.shape[0], noise_of(models, rewards)
+    is_foreseen = noise < 0.5 * models.variance  # rare bad luck must stay in the samples
+    if is_foreseen and is_enough(grid, np.sum(left.numbers[:, WEIGHT])) and n_left < n_samples:
+        models = look(core, left, n_left, grid, widths, apart, plan, is_learning, shared)
+        rewards, values = plan_steps(core, models, plan)
     if is_learning:
         note(core, models, n_samples, rewards, values)
 
 
 @jit_kernel
-def look(core, samples, n_samples, grid, widths, apart, plan, is_learning):
-    """Return `Models` without a fit: sort samples, find drifts, exogenous axes and noise."""
+def plan_steps(core, models, plan):
+    """Plan all steps; return the rows of `models.work` for rewards and values of the first one."""
+    rewards = values = 0
+    for step in range(core[0]["horizon"] - 1, -1, -1):
+        rewards = fit_rewards(models, step)
+        values = fit_values(models, step, plan)
+        back_up(core, models, step, rewards, values, plan)
+    return rewards, values
+
+
+@jit_kernel
+def without_lost(samples, n_samples, grid, lost):
+    """Return the samples of the cells that are not `lost`."""
+    order, n_left = np.zeros(n_samples, np.int64), 0
+    for k in range(n_samples):
+        order[n_left] = k  # stays if the cell is not lost
+        n_left += 1 if lost[samples.steps[k], cell_of(grid, samples.places[k])] == 0.0 else 0
+    order = order[:n_left]
+    return Samples(samples.steps[order], samples.places[order], samples.numbers[order])
+
+
+@jit_kernel
+def look(core, samples, n_samples, grid, widths, apart, plan, is_learning, shared):
+    """Return `Models` without a fit: sort samples, find drifts, exogenous axes and noise.
+
+    `shared` are (lost, places, chances) of `Models`. The last two are filled by the first fit.
+    """
+    lost, places, chances = shared
+    is_first = not lost.any()
     horizon, n_state = core[0]["horizon"], core[0]["n_state"]
-    n_cells, n_states, n_axes = plan.q.shape[1], plan.values.shape[1], grid.bins.shape[0]
+    n_cells, n_states, n_axes = plan.q.shape[1], plan.best.shape[1], grid.bins.shape[0]
     is_thorough = core[0]["n_plans"] < EARLY or core[0]["n_plans"] % SPARING == 0
     tunes = is_learning and is_thorough
+    compares = tunes and horizon > 1
     rows = sort_by_step(samples, n_samples, grid, n_state, horizon)
     n_total = np.sum(rows.weights)
     root, distances = 1.0 + np.sqrt(n_total), np.zeros(n_cells)
-    places, chances = np.zeros(n_states, np.int64), np.zeros((horizon, n_states))
-    has_exogenous = find_exogenous(rows, grid, places, chances)
-    if is_learning:
-        span = max(0.0, core[0]["most"] - core[0]["least"])
+    has_exogenous = find_exogenous(rows, grid, places, chances) if is_first else places.any()
+    most, least = -np.inf if n_samples > 0 else np.inf, np.inf
+    for reward in rows.rewards:
+        most, least = max(most, reward), min(least, reward)
+    span = max(0.0, most - least) if n_samples > 0 else 0.0
+    finds_way = is_learning and is_first
+    if finds_way:
         measure_distances(rows.cells, grid, distances)
         core[0]["far"] = covering_radius(grid, FAR_BALLS * root) if span > 0.0 else 0.0
+    if is_learning:
         core[0]["is_exact"] = repeats_agree(
             samples, n_samples, grid, n_cells, n_state, horizon, span
         )
@@ -169,12 +221,14 @@ def look(core, samples, n_samples, grid, widths, apart, plan, is_learning):
         targets[REWARDS, i] = rows.rewards[i]
     features = make_features(grid, centers, counts, drifts, N_HATS)
     n_columns, center = features.n_columns, weighted_mean(rows.weights, rows.rewards)
+    away = rows.rewards - center
+    variance = weighted_mean(rows.weights, away * away + rows.spreads / rows.weights)
     slopes = np.zeros(n_cells)
     if core[0]["n_plans"] >= EARLY:  # by then, steps that differ by jumps stand alone
         slopes = find_slopes(rows, targets[REWARDS], center, apart[REWARDS], features)
     return Models(
-        is_learning, tunes, tunes and horizon > 1, grid, widths, apart, apart.copy(), rows, targets,
-        np.array([center, 0.0]), has_drift,
+        is_learning, finds_way, tunes, compares, grid, widths, apart, apart.copy(), rows, targets,
+        np.array([center, 0.0]), most, variance, is_first, lost, has_drift,
         follow(drifts, sample_points(samples, n_followed, rows, grid), grid),
         follow(drifts, centers, grid), has_exogenous, chances, places, np.zeros(n_states + 1),
         distances, covering_radius(grid, BALLS * root), np.zeros((N_FITS, N_ROWS, n_cells)),
@@ -203,7 +257,7 @@ def fit_values(models, step, plan):
     rows, after, targets = models.rows, models.after, models.targets[VALUES]
     last = models.was.shape[1] - 1
     if step == last:
-        if models.is_learning:
+        if models.finds_way:
             plan.way[step] = models.distances
         return VALUES
     average_out(
@@ -219,7 +273,7 @@ def fit_values(models, step, plan):
         offsets = np.zeros(plan.q.shape[1])
         add_values(models.of_cells, after, 1.0, offsets)
         models.work[values, MEAN] += offsets
-    if models.is_learning:
+    if models.finds_way:
         find_way(models, values, step, plan)
     return values
 
@@ -270,35 +324,40 @@ def cap_of(core, step):
 
 @jit_kernel
 def back_up(core, models, step, rewards, values, plan):
-    """Write Q, bonus and V of a step from the rows `rewards` and `values` of `models.work`."""
-    n_states, is_learning = plan.values.shape[1], models.is_learning
+    """Write Q, bonus and V of a step from the rows `rewards` and `values` of `models.work`.
+
+    A cell is lost if its Q is below the highest Q of the state by more than the price.
+    """
+    n_states, is_learning, work = plan.values.shape[1], models.is_learning, models.work
     n_actions = plan.q.shape[1] // n_states
     cap, price = cap_of(core, step), PRICE * core[0]["spread"]
     sign = OPTIMISM if is_learning else -OPTIMISM
-    q, bonus = plan.q[step], plan.bonus[step]
-    means, time = models.work[rewards, MEAN], time_from(models, REWARDS, rewards, step)
+    q, bonus, lost = plan.q[step], plan.bonus[step], models.lost[step]
+    means, time = work[rewards, MEAN], time_from(models, REWARDS, rewards, step)
     for c in range(q.shape[0]):
-        q[c] = means[c] + time * models.slopes[c]
+        q[c] = min(models.most, means[c] + time * models.slopes[c])
         bonus[c] = 0.0
-    add_variance(models.work[rewards], models.found[rewards], bonus)
+    add_variance(work[rewards], models.found[rewards], bonus)
     if step < core[0]["horizon"] - 1:
-        q += models.work[values, MEAN]
-        add_variance(models.work[values], models.found[values], bonus)
+        q += work[values, MEAN]
+        add_variance(work[values], models.found[values], bonus)
     for c in range(q.shape[0]):
         bonus[c] = sign * np.sqrt(bonus[c])
     for state in range(n_states):
         first = state * n_actions
         best, most, highest = np.int64(0), -np.inf, -np.inf
-        for b in range(n_actions):
-            highest = max(highest, q[first + b])
-        for b in range(n_actions):
-            c = first + b
-            if is_learning and price > 0.0 and highest - q[c] > price:
+        for c in range(first, first + n_actions):
+            highest = max(highest, q[c] if lost[c] == 0.0 else -np.inf)
+        for c in range(first, first + n_actions):
+            if models.is_first and 0.0 < price < highest - q[c]:
+                lost[c] = highest - q[c]
+            q[c] = highest - lost[c] if lost[c] > 0.0 else q[c]
+            if is_learning and 0.0 < price < highest - q[c]:
                 bonus[c] = 0.0
                 if highest - q[c] > FAR_PRICE * price:
                     plan.way[step, c] = 0.0
             if q[c] + bonus[c] > most:
-                best, most = np.int64(b), q[c] + bonus[c]
+                best, most = np.int64(c - first), q[c] + bonus[c]
         plan.best[step, state] = best
         plan.values[step, state] = min(q[first + best], cap)
 
@@ -318,11 +377,16 @@ def count_visits(models, plan):
             visits[step] = pooled
 
 
+@jit_inline
+def noise_of(models, rewards):
+    """Return the noise of the rewards: of all steps that are alike, or of the first step."""
+    return models.found[POOL if models.work[POOL, COUNT].any() else rewards, NOISE]
+
+
 @jit_kernel
 def note(core, models, n_samples, rewards, values):
     """Write into `core` what the plan tells, and when the next one is due."""
-    has_pool = models.work[POOL, COUNT].any()
-    core[0]["reward_noise"] = models.found[POOL if has_pool else rewards, NOISE]
+    core[0]["reward_noise"] = noise_of(models, rewards)
     core[0]["value_noise"] = models.found[values, NOISE]
     core[0]["n_plans"] += 1
     core[0]["n_planned"] = n_samples
@@ -338,9 +402,7 @@ def repeats_agree(samples, n_samples, grid, n_cells, n_state, horizon, span):
     before = np.full((horizon, n_cells), np.int64(-1))
     n_repeats, n_agree = 0, 0
     for k in range(n_samples):
-        cell = np.int64(0)
-        for j in range(n_axes):
-            cell = cell * grid.bins[j] + grid.bin_of[j, samples.places[k, j]]
+        cell = cell_of(grid, samples.places[k])
         i = before[samples.steps[k], cell]
         before[samples.steps[k], cell] = k
         is_repeat = i >= 0
@@ -358,10 +420,16 @@ def repeats_agree(samples, n_samples, grid, n_cells, n_state, horizon, span):
     return n_repeats >= LEAST_REPEATS and n_agree >= AGREE * n_repeats
 
 
+@jit_inline
+def is_enough(grid, n_samples):
+    """Return whether there are enough samples for a linear function of all axes."""
+    return n_samples >= ENOUGH * (1 + grid.bins.shape[0])
+
+
 @jit_kernel
 def can_drift(grid, n_state, n_samples):
     """Return whether the value of the drift estimates the next value; categories do not drift."""
-    found = n_samples >= ENOUGH * (1 + grid.bins.shape[0])
+    found = is_enough(grid, n_samples)
     for j in range(n_state):
         found = found and (grid.kinds[j] != CATEGORIES or grid.bins[j] == 1)
     return found
