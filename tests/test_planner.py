@@ -180,11 +180,13 @@ def samples_at(places, steps=None, numbers=None):
     )
 
 
-def laid(samples, n, kinds, units, n_state, n_cells):
+def laid(samples, n, kinds, units, n_state, n_cells, varies=True):
     """The (bins, edges) of `lay_grid`."""
     bins = np.zeros(len(units), np.int64)
     edges = np.zeros((len(units), max(units) + 3), np.int64)
-    lay_grid(samples.places, samples.numbers, n, kinds, units, n_state, n_cells, bins, edges)
+    varies = np.broadcast_to(varies, len(units))
+    given = samples.places, samples.numbers, n, kinds, units, varies
+    lay_grid(*given, n_state, n_cells, bins, edges)
     return bins, edges
 
 
@@ -211,16 +213,41 @@ def test_actions_get_the_cells_that_states_leave_however_many_places_were_seen()
         column = np.linspace(0, 6560, n).astype(int)
         bins, _ = laid(samples_at(np.tile(column[:, None], 10)), n, kinds, units, 4, 2401)
         assert bins.tolist() == [3, 3, 3, 3, 5, 5]
+    varies = np.arange(6) % 3 == 0  # two axes of states, and one of actions, do not
+    bins, _ = laid(samples_at(np.tile(column[:, None], 10)), n, kinds, units, 4, 2401, varies)
+    assert bins.tolist() == [49, 1, 1, 49, 1, 1]
+
+
+@compiled_only
+@pytest.mark.parametrize(
+    ("n_state", "pays", "wanted"),
+    [(4, 1.0, [2, 3]), (4, 0.0, [0, 1, 2, 3]), (8, 1.0, [6, 7]), (8, 0.0, [0, 1, 2, 3, 4, 5])],
+)
+@pytest.mark.filterwarnings("ignore:Boxes. 9 axes are many")
+def test_state_axes_that_do_not_matter_have_one_bin(n_state, pays, wanted):
+    rng, unit = np.random.default_rng(0), (0.0, 1.0)
+    agent = zooming.Planner(Boxes(box(*[unit] * n_state), box(unit)), horizon=3, seed=0)
+    states, actions = rng.random((3, 501, n_state)), rng.random((3, 500, 1))
+    for episode in range(500):
+        for step in range(3):  # the last axis matters only later: it becomes the one before it
+            x, after = states[step, episode], states[step, episode + 1].copy()
+            after[-2] = x[-1]
+            reward = pays * (x[-2] - actions[step, episode, 0]) ** 2 + 0.1 * rng.normal() * pays
+            agent.update(step, x, actions[step, episode], reward, after)
+    agent.act(0, [0.5] * n_state)
+    bins = agent.table.grid.bins
+    assert np.flatnonzero(bins > 1).tolist() == [*wanted, n_state]
 
 
 @pytest.mark.plain
 def test_cells_grow_with_the_root_of_the_samples():
     cells = plan_layout.wanted_cells
-    assert [cells(0.0, 1, n_axes) for n_axes in (1, 2, 3)] == [729, 729, 2401]
+    assert [cells(0.0, 1, n_axes) for n_axes in (1, 2, 3, 4, 5)] == [729, 729, 2401, 2401, 6561]
     assert cells(1e6, 1, 2) == 2300
     assert cells(1e12, 1, 2) == cells(0.0, 50_000, 3) == plan_layout.MOST_CELLS
-    assert cells(0.0, 100, 2) == 4000
-    assert cells(0.0, 200, 1) == 4000  # 20 bins for each category
+    assert cells(0.0, 200, 1) == 6561  # 32 bins for each category
+    assert cells(1e4, 200, 1) == 10_000  # 50 bins
+    assert cells(1e4, 3, 1) == 3 * 729
     assert cells(0.0, 1000, 2) == 9000
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from itertools import chain
+from itertools import chain, combinations_with_replacement
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from zooming.errors import SpaceError
 from zooming.kernels.boxes.layout import ATOMS
 from zooming.kernels.loop.jit import call_in_thread
 from zooming.kernels.plans import layout
+from zooming.kernels.plans.exogenous import is_plausible
 from zooming.kernels.plans.grids import center_states, fill_grid, lay_grid, sort_by_step
 from zooming.kernels.plans.layout import (
     CORE,
@@ -289,6 +290,7 @@ def check_samples(
 _ROOM = 1024  # least number of rows of samples to reserve
 MOST_FIRST = 10_000_000  # cells of all steps before any sample: 320 MB
 THIRDS = 7  # axes that can have three bins each, which makes 2,187 cells for each category
+_MOST_TESTED = 20_000  # samples that tell which axes matter
 SHORT = 200_000  # samples, and cells of all steps: such a plan takes 30 ms, and Ctrl-C can wait
 _CACHES = ("_handle", "_policy", "_counted")
 
@@ -606,29 +608,66 @@ class CellTable:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return (bins, edges) of a grid that is placed by the first n samples.
 
-        If more than THIRDS axes vary, some axes of states are halved, or have one bin.
+        State axes that do not matter have one bin. If more than THIRDS axes are left, so have the
+        states that matter least.
         """
-        most = layout.wanted_cells(
-            float(samples.numbers[:n, WEIGHT].sum()), self.n_categories, min(self.n_others, THIRDS)
-        )
-        most = min(most, max(self.most_cells, MOST_FIRST // int(core["horizon"][0])))
-        is_category, n_state = self.kinds == layout.CATEGORIES, self.axes.n_state
-        varies = ~is_category & (self.units > 1)
-        if n and self.n_others > THIRDS:
-            seen = samples.places[:n, :n_state]
-            varies[:n_state] &= (seen != seen[:1]).any(axis=0)
-        if varies.sum() <= THIRDS:
-            given = samples.places, samples.numbers, n, self.kinds, self.units
-            bins = np.ones(len(self.units), np.int64)
-            edges = np.zeros((len(bins), int(self.units.max()) + 3), np.int64)
-            lay_grid(*given, n_state, most, bins, edges)
-            return bins, edges
-        bins = np.where(is_category, self.units, np.where(varies, np.minimum(3, self.units), 1))
-        for fewer in (2, 1):
-            for j in np.flatnonzero(varies[:n_state]):
-                if math.prod(bins.tolist()) > most:
-                    bins[j] = fewer
-        return bins, _even_edges(bins, self.units)
+        n_state, horizon = self.axes.n_state, int(core["horizon"][0])
+        varies = (self.kinds != layout.CATEGORIES) & (self.units > 1)
+        if n and self.n_others > 4:
+            strength = np.where(varies[:n_state], self._strengths(samples, n), 0.0)
+            n_left = max(0, THIRDS - int(varies[n_state:].sum()))
+            strength[np.argsort(-strength, kind="stable")[n_left:]] = 0.0
+            varies[:n_state] = strength > 0.0
+        n_varying = min(int(varies.sum()), THIRDS)
+        weight = float(samples.numbers[:n, WEIGHT].sum())
+        most = layout.wanted_cells(weight, self.n_categories, n_varying)
+        is_large = self.n_others > THIRDS
+        most = min(most, max(self.most_cells, 0 if is_large else MOST_FIRST // horizon))
+        bins = np.ones(len(self.units), np.int64)
+        edges = np.zeros((len(bins), int(self.units.max()) + 3), np.int64)
+        given = samples.places, samples.numbers, n, self.kinds, self.units, varies
+        lay_grid(*given, n_state, most, bins, edges)
+        return bins, edges
+
+    def _strengths(self, samples: Samples, n: int) -> Floats:
+        """Return how much of the values each state axis explains: 0 if it could be noise.
+
+        A quadratic of state and action is fitted to r + V_{h+1}(x'), minus its mean at the step.
+        The F statistic of all terms with an axis tells whether it explains more than noise, as for
+        exogenous axes. With categories, too many axes, few samples or equal rewards, it is not
+        fitted, and every axis that has varied has 1.
+        """
+        n_axes, n_state, every = len(self.units), self.axes.n_state, 1 + n // _MOST_TESTED
+        steps, places, numbers = (part[:n:every] for part in samples)
+        weights = numbers[:, WEIGHT]
+        pairs = list(combinations_with_replacement(range(n_axes), 2))
+        n_terms = 1 + n_axes + len(pairs)
+        freedom = float(weights.sum()) - n_terms
+        is_enough = freedom >= layout.ENOUGH**2 * n_terms and n_axes <= 2 * THIRDS
+        if self.n_categories > 1 or not is_enough or self.core["most"][0] <= self.core["least"][0]:
+            return np.where((places[:, :n_state] != places[:1, :n_state]).any(axis=0), 1.0, 0.0)
+        x = 2.0 * (places[:, :n_axes] + 0.5) / self.units - 1.0
+        terms = np.column_stack([np.ones(len(x)), x, *(x[:, i] * x[:, k] for i, k in pairs)])
+        best = self.plan.best[..., None]
+        values = np.take_along_axis(self.plan.q.reshape(*best.shape[:2], -1), best, 2)[..., 0]
+        values = np.vstack([values[1:], np.zeros(values.shape[1])])
+        nexts = np.zeros(len(x), np.int64)
+        for j in range(n_state):
+            nexts = nexts * int(self.grid.bins[j]) + self.grid.bin_of[j, places[:, n_axes + j]]
+        goes_on = places[:, n_axes] != layout.ENDED
+        y = numbers[:, MEAN_REWARD] + np.where(goes_on, values[steps, nexts], 0.0)
+        totals = np.bincount(steps, weights * y) / np.maximum(1e-9, np.bincount(steps, weights))
+        y -= totals[steps]
+        inverse = np.linalg.inv((terms.T * weights) @ terms + layout.RIDGE * np.eye(n_terms))
+        law = inverse @ (terms.T @ (weights * y))
+        rest = float(weights @ (y - terms @ law) ** 2) / freedom
+        found: Floats = np.zeros(n_state)
+        for j in range(n_state):
+            own = [1 + j, *(1 + n_axes + i for i, pair in enumerate(pairs) if j in pair)]
+            between = law[own] @ np.linalg.solve(inverse[np.ix_(own, own)], law[own]) / len(own)
+            if not is_plausible(between, rest, len(own) + 1, freedom):
+                found[j] = between
+        return found
 
     def start_value(self, grid: Grid, plan: Plan) -> tuple[float, float]:
         """Return (mean value of the start states, bonus of an episode) of a plan.

@@ -122,7 +122,7 @@ class Planner(Agent):
             warnings.warn(
                 f"{self.env_name}: {self.table.n_others} axes are many for a planner. Its plans "
                 f"have about {self.table.most_cells:,} cells: three bins on each axis of actions, "
-                "one or two on some of the states. A step takes about "
+                "one on some of the states. A step takes about "
                 f"{self.table.most_cells / 4000:.1f} ms. Give weights={{name: 0}} for axes that do "
                 'not matter, or use TreeQ or AdaptiveQ with split="longest"',
                 stacklevel=count_own_frames(),
@@ -436,7 +436,8 @@ class Planner(Agent):
             f"{name} modeled apart at {n} of {self.horizon}" for name, n in n_apart.items() if n
         ]
         due = int(core["due"])
-        bandwidths = np.where(widths >= FLAT, np.inf, 2.0**widths)
+        is_flat = (widths >= FLAT) | (self.table.grid.bins == 1)
+        bandwidths = np.where(is_flat, np.inf, 2.0**widths)
         return {
             "samples": int(self.table.samples.numbers[: self.table.n_samples, 0].sum()),
             "plans": int(core["n_plans"]),

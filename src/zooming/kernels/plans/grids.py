@@ -91,12 +91,15 @@ def cut_axis(counts, most, even, edges):
 
 
 @jit_kernel
-def lay_grid(places, numbers, n_samples, kinds, units, n_state, n_cells, bins, edges):
+def lay_grid(
+    places, numbers, n_samples, kinds, units, varies, n_state, n_cells, bins, edges
+):  # fmt: skip
     """Write bins and edges of a grid of about `n_cells` cells, placed by the samples.
 
     Each category is a bin. All other axes get about the same number of bins, at most the square
     root of `n_cells`. Some axes need fewer: they have few values, or states were seen in few
-    places. Such axes are cut first, so that the others can have more bins.
+    places; those that do not vary have one. Such axes are cut first, so that the others can have
+    more bins.
     """
     n_axes = kinds.shape[0]
     counts = np.zeros((n_axes, largest(units)))
@@ -105,7 +108,7 @@ def lay_grid(places, numbers, n_samples, kinds, units, n_state, n_cells, bins, e
     limit = max(3.0, np.sqrt(left) + 1e-9)
     for j in range(n_axes):
         count_places(places, numbers, n_samples, j, n_axes, n_state, counts[j])
-        useful[j] = units[j]
+        useful[j] = units[j] if varies[j] else 1
         if kinds[j] == CATEGORIES:
             left /= units[j]
             useful[j] = 0.0

@@ -33,9 +33,9 @@ class Constants(NamedTuple):
     SPARING: A[int, "later, every SPARING-th does: it takes most of the time"] = 2
     UNITS: A[int, "places of an interval: 3^8, so that thirds keep their centers"] = 6561
     FEW_AXES: A[int, "cells on one or two axes: 27 bins on each of two"] = 729
-    MORE_AXES: A[int, "cells on three and more axes: 7 bins on each of four"] = 2401
+    MORE_AXES: A[int, "cells on three and four axes: 7 bins on each of four"] = 2401
+    MANY_AXES: A[int, "cells on more axes; with categories, without many samples"] = 6561
     CELLS_PER_ROOT: A[float, "at least so many sqrt(samples) cells; more explore for ever"] = 2.3
-    CHEAP: A[int, "most cells that categories add: 1 ms a step"] = 4000
     MOST_CELLS: A[int, "most cells of a step: 0.5 MB for each table"] = 60_000
     WIDTH_POWER: A[float, "the bin with most samples * width^WIDTH_POWER is cut next"] = 0.7
     EVEN: A[float, "share of the bins of an action axis that is placed evenly, not by data"] = 0.1
@@ -64,7 +64,7 @@ CONSTANTS = Constants()
 # Kernels read plain names, which the compiler takes as numbers.
 (
     OPTIMISM, FULL, FADING, BALLS, EXPLORING, FAR_BALLS, PRICE, FAR_PRICE, GROWTH, EARLY,
-    SPARING, UNITS, FEW_AXES, MORE_AXES, CELLS_PER_ROOT, CHEAP, MOST_CELLS, WIDTH_POWER, EVEN,
+    SPARING, UNITS, FEW_AXES, MORE_AXES, MANY_AXES, CELLS_PER_ROOT, MOST_CELLS, WIDTH_POWER, EVEN,
     END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, CLEAR, EXOGENOUS,
     LEAST_FREEDOM, MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE, EMPTY, SLOPE,
     PLAYED, REPLAYS,
@@ -226,11 +226,12 @@ cells_at = itself if IS_JIT_DISABLED else _open_cells
 def wanted_cells(n_samples: float, n_categories: int, n_others: int) -> int:
     """Return the number of cells that a grid may have.
 
-    It is FEW_AXES or MORE_AXES, and grows with the root of the samples, so that all bins keep
-    shrinking. Each category has so many, unless that exceeds CHEAP; and three bins on every other
-    axis, unless that exceeds MOST_CELLS.
+    It depends on the number of axes, and grows with the root of the samples, so that all bins keep
+    shrinking. Each category has so many, unless all together exceed MANY_AXES and the samples; and
+    three bins on every other axis, unless that exceeds MOST_CELLS.
     """
-    n_cells = max(FEW_AXES if n_others <= 2 else MORE_AXES, CELLS_PER_ROOT * n_samples**0.5)
+    of_axes = FEW_AXES if n_others <= 2 else MORE_AXES if n_others <= 4 else MANY_AXES
+    n_cells = max(of_axes, CELLS_PER_ROOT * n_samples**0.5)
     if n_categories > 1:
-        n_cells = max(n_cells, min(CHEAP, n_categories * n_cells))
+        n_cells = max(n_cells, min(max(MANY_AXES, n_samples), n_categories * n_cells))
     return int(min(MOST_CELLS, max(n_cells, n_categories * 3**n_others)))
