@@ -324,19 +324,6 @@ def test_a_rule_that_guides_an_agent_survives_but_for_its_code(path):
     assert zooming.load(path).guide.state() == agent.guide.state()
 
 
-@pytest.mark.plain
-@pytest.mark.parametrize("rewards", ["refuse", "clip"])
-def test_a_file_from_before_clipping_and_guides_is_read(path, rewards):
-    agent = zooming.AdaptiveQ(PROBLEMS["oil"](), rewards=rewards, seed=0)
-    agent.save(path)
-    header, arrays = files.read_container(path)
-    del header["n_clipped"], header["guide"]
-    files.write_container(path, header, arrays)
-    loaded = zooming.load(path)
-    assert (loaded.n_clipped, loaded.guide) == (0, None)
-    assert_continues(agent, loaded, 2, path)
-
-
 def test_loading_with_an_environment_of_shorter_episodes_warns_and_of_the_same_does_not(tmp_path):
     def limited(n):
         return gym.wrappers.TimeLimit(Drift(n_steps=9), n)

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import zooming
 from helpers import Boxes, box
 from zooming import bonuses, theory
+from zooming.kernels import sides
 
 CALLS = (0.2, 0.9)
 MEAN = sum(CALLS) / 2
@@ -101,7 +102,8 @@ def learned(seed, horizon, episodes, bonus=None):
         for step in range(horizon):
             action, after = float(agent.act(step, [state])[0]), rng.choice(CALLS)
             next_value = agent.value(step + 1, [after]) if step + 1 < horizon else 0.0
-            low, high = agent.table.box(agent._row_at(step, [state], [action]))
+            low, high = np.empty(2), np.empty(2)
+            sides(agent.table.rows, agent._row_at(step, [state], [action]), 0, low, high)
             agent.update(step, [state], [action], reward_of(state, action), [after])
             n = agent.visits(step, [state], [action])
             run.visits[step].append(Visit(low, high, n, state, action, after, next_value))

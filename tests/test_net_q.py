@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import zooming
-from helpers import Boxes, assert_drivers_agree, box, knowledge, oil, play_alike, same_history
+from helpers import Boxes, assert_drivers_agree, box, oil, play_alike
 from zooming import kernels
-from zooming.agents.files import container as files
 from zooming.kernels.boxes import select as boxes
 
 pytestmark = pytest.mark.kernels
@@ -122,31 +121,6 @@ def test_along_whole_values_both_nets_play_the_middle_of_a_cell():
             net.update(0, [0.5], action, 0.0, [0.5])
             played.add(int(action[0]))
         assert played == {1, 4, 7}
-
-
-@pytest.mark.plain
-def test_a_file_of_the_former_net_goes_on_as_it_was(tmp_path):
-    """It had no points=: cells between the multiples of the spacing, whose low corner was
-    played."""
-    path = tmp_path / "agent.zoom"
-    agent = zooming.NetQ(oil(), spacing=0.25, action="corner", seed=0)
-    agent.learn(20)
-    agent.save(path)
-    header, arrays = files.read_container(path)
-    assert header["options"].pop("points") == "centers"
-    files.write_container(path, header, arrays)
-    loaded = zooming.load(path)
-    assert (loaded.points, loaded.action) == ("centers", "corner")
-    assert same_history(loaded.learn(20), agent.learn(20))
-    assert knowledge(loaded) == knowledge(agent)
-    header["options"]["points"] = "multiples"
-    files.write_container(path, header, arrays)
-    with pytest.raises(zooming.CheckpointError, match="plays the points of the net"):
-        zooming.load(path)
-    header["options"].update(points="multiples", action="center")
-    files.write_container(path, header, arrays)
-    with pytest.raises(zooming.CheckpointError, match="action_rule is 2 in the table"):
-        zooming.load(path)
 
 
 @pytest.mark.plain

@@ -274,7 +274,6 @@ def test_figures_and_links_of_the_documentation_exist():
 
 GUIDE, ARCHITECTURE = ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"
 WORKFLOW = ROOT / ".github" / "workflows" / "test.yml"
-FLOWS = ("learn", "env.step")
 
 
 @pytest.mark.parametrize("page", [GUIDE, ARCHITECTURE], ids=lambda page: page.name)
@@ -300,27 +299,6 @@ def test_every_name_that_contributors_are_told_is_in_its_file():
     for name, path in named:
         source = (ROOT / path).read_text()
         assert re.search(rf"^ *(?:def |class )?{name}\b", source, re.M), (name, path)
-
-
-def steps_of(flow):
-    """Return (function, file) of every item of a flow, with those of the flow that it goes on
-    with."""
-    heading = rf"^### {re.escape(flow)}: "
-    found = re.search(heading + r".*?^(1\. .*?)\n\n", ARCHITECTURE.read_text(), re.S | re.M)
-    steps = []
-    for item in re.split(r"\n(?=\d+\. )", found[1]):
-        steps.append(re.match(r"\d+\. `([\w.]+)` in `([\w/]+\.py)`", item).groups())
-        goes_on = re.search(r"then\s+items\s+(\d+)\s+to\s+\d+\s+of\s+([\w.]+)\.", item)
-        if goes_on:
-            steps += steps_of(goes_on[2])[int(goes_on[1]) - 1 :]
-    return steps
-
-
-@pytest.mark.parametrize("flow", FLOWS)
-def test_the_flows_count_their_hops_and_files(flow):
-    steps = steps_of(flow)
-    n_hops, n_files = len(steps) - 1, len({path for _, path in steps})
-    assert f"### {flow}: {n_hops} hops, {n_files} files\n" in ARCHITECTURE.read_text()
 
 
 def test_every_function_of_the_architecture_is_in_its_file():

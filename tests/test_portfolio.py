@@ -16,7 +16,6 @@ import zooming
 from helpers import Drift, knowledge, same_history, stock_env
 from zooming.agents.auto import portfolio as blocks
 from zooming.agents.auto.returns import Choice
-from zooming.agents.files import container as files
 from zooming.agents.training.replay import Recorder
 from zooming.kernels import IS_JIT_DISABLED
 from zooming.kernels.loop.crossing import draw_start, play_step
@@ -179,16 +178,6 @@ def test_an_interrupt_between_play_and_learning_loses_nothing(monkeypatch):
     expected.learn(240)
     assert calls[0] == calls[1] > 0  # the same transitions, once more
     assert knowledge(agent) == knowledge(expected)
-
-
-def test_a_file_that_was_saved_with_a_guarantee_is_refused_by_name(tmp_path):
-    path = tmp_path / "auto.zoom"
-    zooming.Auto(oil(), seed=0).save(path)
-    header, arrays = files.read_container(path)
-    header["options"] |= {"guarantee": 0.05, "lipschitz": 1.0}
-    files.write_container(path, header, arrays)
-    with pytest.raises(zooming.CheckpointError, match="saved with guarantee=0"):
-        zooming.load(path)
 
 
 # --- one episode at a time ------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from gymnasium import wrappers
 from gymnasium.utils.env_checker import check_env
 
 import zooming
-from zooming.agents.files import container
 
 
 def count(state, action, step, params, chance, next_state):
@@ -138,19 +137,6 @@ def test_a_saved_agent_comes_back_with_its_environment_and_goes_on_exactly(tmp_p
     loaded = zooming.load(tmp_path / "agent")
     assert (loaded.env.render_mode, loaded.env.unwrapped.sharpness) == ("rgb_array", 10.0)
     assert loaded.env.spec == agent.env.spec
-    assert (loaded.learn(3).returns == agent.learn(3).returns).all()
-
-
-@pytest.mark.parametrize("mode", ["ansi", "human"])
-def test_an_agent_saved_with_a_mode_that_is_gone_is_loaded_without_it(mode, tmp_path):
-    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0", sharpness=10.0), seed=0)
-    agent.save(tmp_path / "agent")
-    header, arrays = container.read_container(tmp_path / "agent")
-    header["env"]["make"]["kwargs"]["render_mode"] = mode
-    container.write_container(tmp_path / "agent", header, arrays)
-    with pytest.warns(UserWarning, match=f"saved with render_mode='{mode}', which is gone"):
-        loaded = zooming.load(tmp_path / "agent")
-    assert loaded.env.render_mode is None
     assert (loaded.learn(3).returns == agent.learn(3).returns).all()
 
 

@@ -17,7 +17,6 @@ from zooming.errors import SpaceError, TransitionError
 PLAYERS = {
     "center": partial(zooming.AdaptiveQ, action="center"),
     "uniform": partial(zooming.AdaptiveQ, action="uniform"),
-    "corner": partial(zooming.NetQ, spacing=0.3, action="corner"),
     "point": partial(zooming.NetQ.as_published, bonus=0.1, spacing=0.3),
 }
 EVERY_PLAYER = pytest.mark.parametrize("player", PLAYERS)
@@ -185,7 +184,7 @@ def test_an_action_is_credited_to_the_ball_it_was_played_from(
     spacing=st.floats(0.05, 1.0),
     dtype=st.sampled_from(DTYPES),
 )
-@pytest.mark.parametrize("options", [{"action": "corner"}, {"points": "multiples"}, {}], ids=str)
+@pytest.mark.parametrize("options", [{"points": "multiples"}, {}], ids=str)
 def test_every_ball_of_a_net_is_credited_for_what_it_plays(options, low, width, spacing, dtype):
     """A corner lies on a border: rounded the wrong way it would be played for ever and never
     learned from."""
@@ -293,12 +292,3 @@ def test_names_appear_in_rules_logs_plots_errors_and_files(tmp_path):
     for place in (None, env):
         loaded = zooming.load(tmp_path / "bakery.zoom", place)
         assert (loaded.axes.names, loaded.axes.kinds) == (NAMED, agent.axes.kinds)
-
-
-def test_a_log_from_before_the_names_is_still_read():
-    log = zooming.record(Bakery(), lambda step, state: 2, 4, horizon=3)
-    old = log.rename({"weekday": "state_day", "loaves": "action", "next_weekday": "next_state_day"})
-    agents = [zooming.AdaptiveQ(Bakery(), horizon=3, seed=0) for _ in range(2)]
-    for agent, rows in zip(agents, (log, old), strict=True):
-        agent.learn_from(rows)
-    assert (agents[0].partition(0).q_value == agents[1].partition(0).q_value).all()

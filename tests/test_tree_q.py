@@ -7,7 +7,6 @@ import pytest
 import zooming
 from helpers import Boxes, box, knowledge, recorded, same_history
 from zooming import kernels
-from zooming.agents.files.options import check_accepted
 from zooming.agents.training.replay import Transitions
 from zooming.kernels.boxes import trees
 from zooming.lab.study.problems import agent_named
@@ -224,12 +223,6 @@ def test_a_file_continues_exactly_and_a_damaged_one_is_refused(tmp_path, shared)
     damage(
         lambda arrays: arrays["core"].__setitem__("lipschitz", 1.0), "lipschitz is 1.0 in the table"
     )
-
-
-def test_files_of_older_trees_load_unless_they_have_a_first_cut():
-    check_accepted(zooming.TreeQ, {"shared": True, "first_cut": None})
-    with pytest.raises(ValueError, match=r"first_cut=0\.4, an option that was"):
-        check_accepted(zooming.TreeQ, {"shared": True, "first_cut": 0.4})
 
 
 def test_it_passes_the_harness():

@@ -10,7 +10,7 @@ import pytest
 import zooming
 from helpers import knowledge
 from zooming.agents.auto.returns import Trend
-from zooming.agents.warm_start import MEAN, Guide, Ledger, N, half_width
+from zooming.agents.warm_start import MEAN, Ledger, N, half_width
 
 QUEUE = "zooming/Queue-v0"
 
@@ -236,39 +236,6 @@ def test_statistics_that_cannot_be_are_refused(name, value):
     kept = {**Ledger(60).state(), name: value}
     with pytest.raises(ValueError, match="of the guide are invalid"):
         Ledger(60).restore(kept)
-
-
-def older(guide, **options):
-    """Return the state of a guide in the form of files that had five players."""
-    kept, n = guide.state(), guide.ledger.n_returns
-    zeros = [0.0, 0.0, 0.0]
-    return {
-        "options": {**kept["options"], "bound": "normal", "noise": None, "spread": 0.5, **options},
-        "counts": [kept["n_warm"] + 20, kept["n_warm"] + 20, 1, 0, n, kept["let_go"], 3],
-        "of_rule": kept["of_rule"] + zeros,
-        "of_noisy": [20.0, 1.0, 1.0, *zeros],
-        "of_careful": [5.0, 1.0, 1.0, *zeros],
-        "of_varied": [4.0, 1.0, 1.0, *zeros],
-        "trial": [5.0, 1.0, 1.0, *zeros],
-        "windows": [window + zeros for window in kept["windows"]],
-    }
-
-
-def test_a_file_that_had_five_players_goes_on_with_the_rule_and_the_agent():
-    agent, _ = started(loss=60.0)
-    agent.learn(60)
-    kept = older(agent.guide)
-    loaded = Guide.from_state(agent, kept)
-    assert loaded.state() == agent.guide.state()
-    kept["options"]["bound"] = "range"
-    with pytest.raises(ValueError, match=r'bound="range", which zooming .* no longer reads'):
-        Guide.from_state(agent, kept)
-    kept["counts"][5] = 80  # let go: the bound no longer matters
-    assert not Guide.from_state(agent, kept).is_open
-    kept = agent.guide.state()
-    kept["options"]["margin"] = 2.0
-    with pytest.raises(ValueError, match=r"has a margin, which zooming .* no longer has"):
-        Guide.from_state(agent, kept)
 
 
 def interrupt_at(monkeypatch, n):

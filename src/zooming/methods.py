@@ -23,7 +23,7 @@ METHODS = {
     "Records.read": ("zooming.logs.noise", "read_records"),
     "QLearner.learn_pac": ("zooming.analysis.pac", "learn_pac"),
     "History.regret": ("zooming.analysis.regret", "regret_of"),
-    "History.plot": ("zooming.plots.curves", "plot_history"),
+    "History.plot": ("zooming.plots.curves", "learning_curves"),
     "Partition.plot": ("zooming.plots.partitions", "partition"),
     "CompiledEnv._draw": ("zooming.plots.rendering", "draw_episode"),
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from html import escape
 from typing import Any
 
@@ -56,3 +58,24 @@ def progress(*columns: Any, **options: Any) -> Any:
 
     nowhere = Console(file=io.StringIO(), force_jupyter=False, force_terminal=False)
     return Line(*columns, console=nowhere, auto_refresh=False, **options)
+
+
+@contextmanager
+def counted(
+    what: str, total: int, shown: bool, text: str = "", fields: Callable[[], dict[str, Any]] = dict
+) -> Iterator[Callable[[int], None]]:
+    """Show a bar of `total` things, if `shown`. Yield a function that advances it.
+
+    `text` follows the bar, and may name the `fields`.
+    """
+    if not shown:
+        yield lambda n: None
+        return
+    try:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    except ImportError as error:
+        raise ImportError("progress_bar=True needs rich: pip install 'zooming[lab]'") from error
+    columns = TextColumn("{task.description}"), BarColumn(16), MofNCompleteColumn()
+    with progress(*columns, TimeRemainingColumn(), TextColumn(text)) as bar:
+        task = bar.add_task(what, total=total, **fields())
+        yield lambda n: bar.update(task, advance=n, **fields())

@@ -567,9 +567,6 @@ class Resolver(Agent):
             )
         return found
 
-    def _facts(self) -> dict[str, Any]:
-        return {"cells": f"{self.n_balls:,} in {self.nbytes:,} bytes", "plans": self._n_plans}
-
     def __repr__(self) -> str:
         return (
             f"Resolver({self.env_name}, horizon={self.horizon}, {self._n_plans} plans after "
@@ -623,8 +620,7 @@ class Resolver(Agent):
         )
         self._n_episodes = n
         if self.model is None:
-            told = values.get("told", [])  # not in older files
-            self._untold = {"model", *(one for one in TOLD if one in told)}
+            self._untold = {"model", *(one for one in TOLD if one in values["told"])}
         self._options = _stored_options(values.get("records", {}), self.horizon, n_noise)
         self._seen, self._hidden = np.array(seen), np.array(hidden)
         if not n:

@@ -35,7 +35,6 @@ from zooming.agents.training.history import History, RunArrays
 from zooming.errors import ConfigurationError
 from zooming.spaces.masks import split_info
 from zooming.validation import ANY_REWARD, Floats, Ints, check_float, check_int, known_options
-from zooming.version import __version__
 
 if TYPE_CHECKING:
     from zooming.agents.base.agent import Agent
@@ -252,9 +251,9 @@ class Ledger:
         }
 
     def state(self) -> dict[str, Any]:
-        """Return options and statistics to save, as JSON values. Earlier versions had `margin`."""
+        """Return options and statistics to save, as JSON values."""
         return {
-            "options": {"confidence": self.confidence, "loss": self.loss, "margin": 0.0},
+            "options": {"confidence": self.confidence, "loss": self.loss},
             "n_warm": self.n_warm,
             "let_go": self.let_go,
             "of_rule": self.of_rule.tolist(),
@@ -423,15 +422,7 @@ class Guide:
     @classmethod
     def from_state(cls, agent: Any, kept: dict[str, Any]) -> Guide:
         """Return a guide with the saved `state`. Raise ValueError if it is invalid."""
-        if "counts" in kept:
-            kept = _simplified(kept, agent.n_episodes)
-        options = dict(kept["options"])
-        if options.pop("margin") and not kept["let_go"]:
-            raise ValueError(
-                f"its warm start has a margin, which zooming {__version__} no longer has; set "
-                "agent.guide = None in the version that wrote the file, and save it again"
-            )
-        found = cls(agent, None, 2 * LEAST, **options)
+        found = cls(agent, None, 2 * LEAST, **kept["options"])
         found.ledger.restore(kept)
         if type(kept["n_before"]) is not int or not 0 <= kept["n_before"] <= agent.n_episodes:
             raise ValueError("the episodes of the guide are invalid")
@@ -513,24 +504,3 @@ def _least_return(agent: Any) -> float:
     if (low, high) == ANY_REWARD or agent.rewards != "refuse":
         return -math.inf
     return float(agent.horizon * min(low, 0.0))
-
-
-def _simplified(kept: dict[str, Any], n_episodes: int) -> dict[str, Any]:
-    """Return the state of a file that has five players as one of the rule and the agent.
-
-    Episodes of the other players are not counted: they earn and use none of the allowed loss.
-    """
-    n_warm, _, _, _, n_played, let_go, _ = kept["counts"]
-    if kept["options"]["bound"] != "normal" and not let_go:
-        raise ValueError(
-            f'its warm start has bound="range", which zooming {__version__} no longer reads; set '
-            "agent.guide = None in the version that wrote the file, and save it again"
-        )
-    return {
-        "options": {name: kept["options"][name] for name in ("confidence", "loss", "margin")},
-        "of_rule": kept["of_rule"][: SQUARES + 1],
-        "windows": [window[: SQUARES + 1] for window in kept["windows"]],
-        "n_warm": n_warm - int(kept["of_noisy"][N]),
-        "n_before": 0 if let_go else n_episodes - n_played,
-        "let_go": let_go,
-    }

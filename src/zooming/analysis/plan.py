@@ -20,8 +20,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -43,7 +42,7 @@ from zooming.envs.state_grid import MOST_AXES, GridPolicy, bad_transition, usual
 from zooming.errors import ConfigurationError
 from zooming.kernels.loop.jit import call_in_thread
 from zooming.kernels.solve.policies import advance
-from zooming.progress import progress
+from zooming.progress import counted
 from zooming.validation import (
     Floats,
     Ints,
@@ -484,7 +483,7 @@ def plan(
         )
     folds = min(check_int(folds, "folds", 2), n)
     names = (getattr(env, "metadata", None) or {}).get("names") if names is None else names
-    with _progress(folds + 2, progress_bar) as advance:
+    with counted("plan", folds + 2, progress_bar) as advance:
         agent = _best_agent(inner, names, resolution)
         advance(1)
         return Plan(inner, agent, min(folds, 3) if isinstance(agent, Auto) else folds, advance)
@@ -657,17 +656,3 @@ def _memory(values: Floats) -> tuple[float, float]:
     products = (now * before).sum(axis=1)  # one per episode: episodes are independent
     spread = math.sqrt(float((products**2).sum()))
     return float(products.sum()) / scale, float(products.sum()) / (spread or 1.0)
-
-
-@contextmanager
-def _progress(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
-    if not shown:
-        yield lambda n: None
-        return
-    try:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-    except ImportError as error:
-        raise ImportError("progress_bar=True needs rich: pip install 'zooming[lab]'") from error
-    with progress(TextColumn("plan"), BarColumn(16), MofNCompleteColumn()) as bar:
-        task = bar.add_task("plan", total=total)
-        yield lambda n: bar.update(task, advance=n)

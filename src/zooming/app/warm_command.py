@@ -6,11 +6,9 @@ serve another machine, too: an image of a container, or the wheel that `make whe
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -88,11 +86,11 @@ def _prepare(folder: Path) -> bool:
 
 def _compile_all(tasks: Sequence[str], n_jobs: int, target: dict[str, str]) -> list[str]:
     """Run the tasks in new processes with these variables. Return the tasks, in order of ending."""
-    from zooming.lab.study.engines import stop_workers
+    from zooming.lab.study.engines import stop_workers, variables
     from zooming.progress import progress
 
     done: list[str] = []
-    with _variables(**target, ZOOMING_QUIET="1"), progress(disable=not sys.stderr.isatty()) as bar:
+    with variables(**target, ZOOMING_QUIET="1"), progress(disable=not sys.stderr.isatty()) as bar:
         shown = bar.add_task("compiling", total=len(tasks))
         pool = ProcessPoolExecutor(n_jobs, get_context("spawn"))
         try:
@@ -108,21 +106,6 @@ def _compile_all(tasks: Sequence[str], n_jobs: int, target: dict[str, str]) -> l
             raise
         pool.shutdown()
     return done
-
-
-@contextmanager
-def _variables(**values: str) -> Iterator[None]:
-    """Set variables of the environment for processes that are started meanwhile."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def compile_for(task: str) -> None:

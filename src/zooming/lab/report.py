@@ -53,10 +53,7 @@ def report(
         raise ConfigurationError(
             f"cannot write {path}: it is a folder; give the page a name: {path}/report.html"
         )
-    try:
-        files.writable_path(path)
-    except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}") from error
+    files.writable_path(path)
     page = make_page(Path(folder))
     files.write_atomically(path, page.encode())
     print(f"{path}: {len(page) / 1e6:.1f} MB; open it in a browser")

@@ -283,12 +283,6 @@ def choose_columns(
     check_separator(there)
     state_axes, action_axes = axes.names[: axes.n_state], axes.names[axes.n_state :]
     usual_state, usual_action = column_names(axes.names, axes.n_state)
-    # The log may be older than the names of the axes.
-    path_state, path_action = column_names(axes.paths, axes.n_state)
-    if {*path_state} <= {*there} and not {*usual_state} <= {*there}:
-        usual_state = path_state
-    if {*path_action} <= {*there} and not {*usual_action} <= {*there}:
-        usual_action = path_action
     states = _find_columns(there, state, usual_state, "state", state_axes)
     actions = _find_columns(there, action, usual_action, "action", action_axes)
     usual_next = tuple(f"next_{name}" for name in usual_state)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.kernels import ACTIVE, BALL, CORE, EITHER, FINE, NO_PARENT, STORED_BALL, WITHIN, sides
+from zooming.kernels import ACTIVE, BALL, CORE, EITHER, FINE, NO_PARENT, STORED_BALL, WITHIN
 from zooming.kernels.boxes import budget, data_cuts, trees
 from zooming.kernels.boxes import play as box_kernels
 from zooming.kernels.loop.crossing import Boxes, pack
@@ -283,13 +283,6 @@ class BoxTable(Table):
     def q_values(self, step: int, rows: Any) -> Any:
         to_come = self.core["mean_reward"][0] * budget.ahead(self.core, step)
         return self.rows["value"][rows] + to_come
-
-    def box(self, row: int) -> tuple[Floats, Floats]:
-        """Return the low and the high corner of one ball in the unit cube."""
-        n_axes = int(self.core["n_state"][0] + self.core["n_action"][0])
-        low, high = np.empty(n_axes), np.empty(n_axes)
-        sides(self.rows, row, 0, low, high)
-        return low, high
 
     def view(self, step: int) -> Partition:
         """Return the active balls of a step, sorted by row, in the environment's units."""

@@ -237,6 +237,8 @@ def learning_curves(
 ) -> Any:
     """Draw the mean return of each agent over the episodes, with a 95 % band over its seeds.
 
+    It is the method `plot` of a history, too.
+
     Parameters
     ----------
     optimum : float or Optimal, optional
@@ -271,11 +273,6 @@ def learning_curves(
         ax.set_ylabel("return")
         draw_legend(ax, [runs.n_seeds for runs in named.values()], "lower right")
     return ax
-
-
-def plot_history(history: History, ax: Any = None, **options: Any) -> Any:
-    """Draw the learning curve of one run. It is the method `plot` of a history."""
-    return learning_curves([history], ax, **options)
 
 
 def regret(

@@ -14,7 +14,6 @@ from zooming.agents.files import container as files
 from zooming.agents.files import registry
 from zooming.agents.files.device import is_block, load_block
 from zooming.agents.files.env import (
-    GONE_MODES,
     StoredEnv,
     compare_env,
     env_recipe,
@@ -167,14 +166,6 @@ def from_bytes(
                 f"environment has {'none' if now is None else repr(now)}; values may not fit",
                 stacklevel=count_own_frames(),
             )
-    elif header["env"]["make"] is not None:
-        mode = header["env"]["make"]["kwargs"].get("render_mode")
-        if mode in GONE_MODES:
-            warnings.warn(
-                f"{path}: the agent was saved with render_mode={mode!r}, which is gone; its "
-                "environment was made without a render mode",
-                stacklevel=count_own_frames(),
-            )
     return agent
 
 
@@ -210,10 +201,10 @@ def _build_agent(
     agent.seed = seed_of(fixed.get("seed", agent.seed))
     agent.restore_state(header["values"], arrays)
     agent.set_n_episodes(check_int(header["n_episodes"], "n_episodes", 0))
-    agent.run.restore_clipped(header.get("n_clipped", 0))  # not in older files
+    agent.run.restore_clipped(header["n_clipped"])
     agent.run.was_cut = header.get("was_cut", False) is True
     agent.run.n_begun = check_int(header.get("n_begun", 0), "n_begun", 0)
-    if header.get("guide") is not None:  # not in older files
+    if header["guide"] is not None:
         agent.guide = Guide.from_state(agent, header["guide"])
     generator = header["env"]["generator"]
     if own is None:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 MOST_STORED = 1_000  # axes of a MultiBinary in a file; agents take far fewer
-GONE_MODES = ("ansi", "human")  # render modes of earlier versions
 
 
 def space_of(stored: dict[str, Any]) -> gym.Space[Any]:
@@ -117,17 +116,14 @@ def records_hash(env: Any) -> str | None:
 
 
 def make_env(make: dict[str, Any] | None) -> Any:
-    """Make one of zooming's environments from its recipe, without a render mode that is gone."""
+    """Make one of zooming's environments from its recipe."""
     if make is None:
         return None
     if not str(make["id"]).startswith("zooming/") or make["id"] not in gym.registry:
         raise ValueError(f"{make['id']} is not one of zooming's environments")
     if not isinstance(make["kwargs"], dict):
         raise ValueError("the options of the environment are no table")
-    options = dict(make["kwargs"])
-    if options.get("render_mode") in GONE_MODES:
-        del options["render_mode"]
-    return gym.make(make["id"], max_episode_steps=make["max_episode_steps"], **options)
+    return gym.make(make["id"], max_episode_steps=make["max_episode_steps"], **make["kwargs"])
 
 
 def _to_json(value: Any) -> Any:

@@ -63,13 +63,6 @@ def build_agent(kind: type[Kind], env: Any, options: dict[str, Any]) -> Kind:
 def check_accepted(kind: type[Any], options: dict[str, Any]) -> None:
     """Raise ValueError if the constructor of a class does not accept all options."""
     others = [name for name in options if name not in accepted_options(kind, options)]
-    if others == ["first_cut"] and options["first_cut"] is None:  # of a TreeQ of an older version
-        return
-    for name in {"guarantee", "first_cut"} & {*others}:
-        raise ValueError(
-            f"{kind.__name__} was saved with {name}={short_repr(options[name])}, an option that "
-            "was taken out: make and train the agent again without it"
-        )
     if others:
         raise ValueError(f"{kind.__name__} has no option {short_repr(others[0])}")
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zooming import kernels
-from zooming.agents.tables.q_learner import ACTIONS, MOST_BALLS, QLearner
+from zooming.agents.tables.q_learner import MOST_BALLS, QLearner
 from zooming.bonuses import Bonus
 from zooming.errors import ConfigurationError, SpaceError
 from zooming.kernels import WEIGHT
@@ -74,9 +74,8 @@ class NetQ(QLearner):
         Points of the net along an interval. "centers": the axis is cut at the multiples of eps,
         and the point of a cell is its center. "multiples": the points are 0, eps, 2 eps, ...
         below 1, and a cell contains all values nearest to its point, as in the paper.
-    action : {"center", "uniform", "corner"}, default "center"
-        Play the point of the chosen cell, or a uniform draw from the cell. "corner" plays the low
-        corner and exists for files of older versions.
+    action : {"center", "uniform"}, default "center"
+        Play the point of the chosen cell, or a uniform draw from the cell.
     bonus, cap, ties, horizon, reward_range, rewards, bounds, ordered, squash, weights, names, seed
         As for `AdaptiveQ` and `Agent`.
 
@@ -92,7 +91,6 @@ class NetQ(QLearner):
     """
 
     heeds_others = True
-    _actions = {**ACTIONS, "corner": kernels.CORNER}  # noqa: RUF012  # a constant
 
     def __init__(
         self,
@@ -136,11 +134,6 @@ class NetQ(QLearner):
                 "spacing=0: the net's spacing is a share of the space, above 0 and at most 1"
             )
         self.points = check_choice("points", points, POINTS)
-        if self.points == "multiples" and self.action == "corner":
-            raise ConfigurationError(
-                'points="multiples" plays the points of the net; leave out action="corner", which '
-                "is for files of older versions"
-            )
         borders = net_borders(self.axes, self.spacing, MOST_PER_AXIS, self.points)
         n_balls = self.horizon * math.prod(len(axis_borders) + 1 for axis_borders in borders)
         if n_balls > MOST_BALLS:
@@ -172,8 +165,6 @@ class NetQ(QLearner):
     ) -> Any:
         given = {key: options[key] for key in ("bounds", "ordered", "squash", "weights")}
         axes = Axes(env.observation_space, env.action_space, **given)
-        # Older files have no `points`; their cells are those of "centers".
-        options = {"points": "centers", **options}
         borders = net_borders(axes, options["spacing"], len(arrays["balls"]), options["points"])
         if options["horizon"] * math.prod(len(axis_borders) + 1 for axis_borders in borders) > len(
             arrays["balls"]

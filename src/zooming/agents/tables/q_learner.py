@@ -85,7 +85,6 @@ class QLearner(Agent):
     max_balls: int | None  # of agents that have this option
     max_bytes: int | None
     steps_per_partition: int
-    _actions = ACTIONS
     shares_steps = False  # whether all steps share one partition
     has_lemmas = True  # whether the lemmas of the paper apply, so that it can be audited
     heeds_others = False  # whether an action depends on those of other episodes under way
@@ -105,7 +104,7 @@ class QLearner(Agent):
         self.bonus = as_bonus(DEFAULT_BONUS * (high - low) if bonus is None else bonus)
         self.cap = check_choice("cap", cap, CAPS)
         self.ties = check_choice("ties", ties, TIES)
-        self.action = check_choice("action", action, self._actions)
+        self.action = check_choice("action", action, ACTIONS)
         self.table: Any  # a `partitions.table.Table`, set by `_begin`
         self._first_table: Any = None  # copy for restarts of the doubling trick
         self._paused = np.zeros(pausing.STATE + self.axes.n_state)  # see `pausing`
@@ -122,7 +121,7 @@ class QLearner(Agent):
         core["horizon"], core["shared"] = self.horizon, self.horizon * self.shares_steps
         core["n_stats"], core["due_power"], core["due_factor"] = kernels.N_STATS, 2.0, 1.0
         core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
-        core["ties"], core["action_rule"] = TIES[self.ties], self._actions[self.action]
+        core["ties"], core["action_rule"] = TIES[self.ties], ACTIONS[self.action]
         core["full_cap"] = self.cap == "horizon"
         core["reward_low"], core["reward_high"], core["reward_span"] = low, high, high - low
         write_bonus(core, self.bonus, self._has_only_atoms())

@@ -40,7 +40,7 @@ from zooming.envs.functions import error_of
 from zooming.errors import ConfigurationError
 from zooming.kernels.loop.crossing import Crossing
 from zooming.methods import UpperMethod
-from zooming.progress import progress
+from zooming.progress import counted
 from zooming.spaces.flatten import build_tree
 from zooming.spaces.masks import has_mask, split_info
 from zooming.validation import check_choice, check_int, short_repr, takes_arguments
@@ -249,7 +249,11 @@ def learn(
         return pauses.final_history()
     agent.run.latest = pauses  # for `interrupted_history`, if an exception ends this call
     inner, twin = agent.env.unwrapped if env is None else None, None
-    with _progress(agent, episodes, progress_bar) as advance, _mark_learning(agent, inner):
+    text = f"episodes, {{task.fields[balls]:,}} {agent.counted}"
+    bar = counted(
+        type(agent).__name__, episodes, progress_bar, text, lambda: {"balls": agent.n_balls}
+    )
+    with bar as advance, _mark_learning(agent, inner):
         run: Any
         if env is not None:
             run = _Vector(agent, env, episodes, pauses.log)
@@ -594,26 +598,3 @@ def _is_learning(agent: Agent) -> bool:
 
 def _env_seed(agent: Agent) -> int:
     return seeds.derive_seed(agent.seed, "environment", np.uint32)
-
-
-@contextlib.contextmanager
-def _progress(agent: Agent, episodes: int, shown: bool) -> Iterator[Advance]:
-    if not shown:
-        yield lambda n: None
-        return
-    try:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    except ImportError as error:
-        raise ImportError("progress_bar=True needs rich: pip install 'zooming[lab]'") from error
-    columns = (
-        TextColumn("{task.description}"), BarColumn(16), MofNCompleteColumn(),
-        TextColumn("episodes"), TimeRemainingColumn(),
-        TextColumn(f"{{task.fields[balls]:,}} {agent.counted}"),
-    )  # fmt: skip
-    with progress(*columns) as bar:
-        task = bar.add_task(type(agent).__name__, total=episodes, balls=agent.n_balls)
-
-        def advance(n: int) -> None:
-            bar.update(task, advance=n, balls=agent.n_balls)
-
-        yield advance

@@ -116,7 +116,7 @@ IN_STAGE, STAGE, FIRST_COPY = 0, 1, 2
 # found first.
 RANDOM, FIRST, EITHER = 0, 1, 2
 # The action played in a ball. POINT: a multiple of the net's spacing.
-CENTER, UNIFORM, CORNER, POINT = 0, 1, 2, 3
+CENTER, UNIFORM, POINT = 0, 1, 3
 # Split rules: halve every side longer than half the diameter; halve the longest side. With the bit
 # WITHIN, a full table makes room for a split, see `budget`; without it, it makes no split. Rules
 # below 0 see the data in a ball, see `data_cuts`.

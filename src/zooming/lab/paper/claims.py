@@ -200,7 +200,7 @@ def overall(findings: Iterable[Mapping[str, Any]]) -> list[Verdict]:
         if found.keys() >= set(problems):
             text = f"the gap between both agents grows with the sharpness ({survey} survey)."
             verdicts.append(Verdict(text, *_grows(found, problems), "section 1.1"))
-    if all("exponent" in found.get(name, ()) for name in ALL_PROBLEMS):  # not in older files
+    if found.keys() >= set(ALL_PROBLEMS):
         text = "regret scales with the covering of the near-optimal pairs."
         verdicts.append(Verdict(text, *follows_shape(found), "section 4.1"))
     return verdicts

@@ -125,10 +125,6 @@ class Configuration:
 
         Raise ConfigurationError if it is invalid.
         """
-        if content.get("n_valued"):
-            raise ConfigurationError(
-                "it was made with --expected, which is gone; run it again without it"
-            )
         try:
             problems = tuple(Problem(**problem) for problem in content["problems"])
             agents = tuple(AgentChoice(**agent) for agent in content["agents"])

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import connection, get_context, parent_process
 from typing import Any
 
@@ -224,15 +224,23 @@ def raise_on_sigterm() -> Iterator[list[int]]:
 
 
 @contextmanager
-def limit_threads() -> Iterator[None]:
-    """Set environment variables so that workers started in the `with` block use one thread each."""
-    ours = {name: "1" for name in _THREADS if name not in os.environ}
-    os.environ.update(ours)
+def variables(**values: str) -> Iterator[None]:
+    """Set variables of the environment for processes that are started in the `with` block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        for name in ours:
-            del os.environ[name]
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def limit_threads() -> AbstractContextManager[None]:
+    """Let workers that are started in the `with` block use one thread each, if nobody says more."""
+    return variables(**{name: "1" for name in _THREADS if name not in os.environ})
 
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")

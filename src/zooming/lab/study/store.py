@@ -449,8 +449,6 @@ def read_manifest(path: Path) -> dict[str, Any]:
 def read_chunk(path: Path, chunk: Chunk) -> dict[str, NDArray[Any]]:
     """Return the arrays of a chunk's file. Raise CheckpointError if it is damaged or foreign."""
     header, arrays = files.read_container(path)
-    # Files of versions without clipping have no n_clipped.
-    arrays.setdefault("n_clipped", np.zeros(chunk.n_runs, np.int64))
     fault = "another chunk" if header.get("chunk") != chunk.name else _find_fault(chunk, arrays)
     if fault is not None:
         raise CheckpointError(f"{path}: it holds {fault}")

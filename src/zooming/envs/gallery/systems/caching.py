@@ -28,7 +28,7 @@ import numpy as np
 
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount, count
-from zooming.envs.gallery.systems.traces import TRACE, trace_of
+from zooming.envs.gallery.systems.traces import TRACE, equal_weights, trace_of
 
 N_CLASSES = 16  # classes of requests in a block
 LEAST_PRESSURE = 0.01
@@ -70,11 +70,6 @@ def admit(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_st
     return hits / N_CLASSES - params[AT.write_cost] * written
 
 
-def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
-    """Fill in equal weights: all blocks of the trace are equally likely."""
-    weights[:] = 1.0
-
-
 class Caching(GalleryEnv):
     """The environment `zooming/Caching-v0`: which requests to admit to a cache.
 
@@ -86,7 +81,7 @@ class Caching(GalleryEnv):
     ['LFU admission', 'LRU']
     """
 
-    model = Model(Settings, AT, admit, law)
+    model = Model(Settings, AT, admit, equal_weights)
     known: ClassVar[Mapping[str, tuple[float, ...]]] = {"LRU": (0.0,), "LFU admission": (0.3,)}
 
     def _layout(self, s: Any) -> Layout:

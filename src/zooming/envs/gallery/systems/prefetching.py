@@ -22,7 +22,7 @@ import numpy as np
 
 from zooming.envs.gallery import problem
 from zooming.envs.gallery.problem import GalleryEnv, Layout, Model, RuleParts, amount, count
-from zooming.envs.gallery.systems.traces import TRACE, trace_of
+from zooming.envs.gallery.systems.traces import TRACE, equal_weights, trace_of
 
 N_RUNS, N_OTHER = 6, 3  # outcomes: shares of runs, and traffic of others
 
@@ -59,11 +59,6 @@ def fetch(state: Any, action: Any, step: Any, params: Any, outcome: Any, next_st
     return useful - params[AT.pollution] * waste - params[AT.delay] * next_state[1]
 
 
-def law(state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any) -> None:
-    """Fill in equal weights."""
-    weights[:] = 1.0
-
-
 class Prefetching(GalleryEnv):
     """The environment `zooming/Prefetching-v0`: how far ahead to fetch from memory.
 
@@ -75,7 +70,7 @@ class Prefetching(GalleryEnv):
     ['distance 1', 'distance 2', 'distance 4', 'distance 8']
     """
 
-    model = Model(Settings, AT, fetch, law)
+    model = Model(Settings, AT, fetch, equal_weights)
     known: ClassVar[Mapping[str, tuple[float, ...]]] = {
         f"distance {d}": (float(d),) for d in (1, 2, 4, 8)
     }

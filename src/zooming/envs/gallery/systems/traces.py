@@ -17,6 +17,7 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -122,6 +123,13 @@ def shipped() -> Trace:
 def trace_of(path: str | os.PathLike[str] | None) -> Trace:
     """Return the trace of a file, or the shipped one for None."""
     return shipped() if path is None else read_trace(path)
+
+
+def equal_weights(
+    state: Any, action: Any, step: Any, params: Any, values: Any, weights: Any
+) -> None:
+    """Fill in equal weights: all blocks or windows of a trace are equally likely."""
+    weights[:] = 1.0
 
 
 def _finite(text: str | None, what: str) -> float:
