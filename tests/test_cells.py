@@ -12,7 +12,14 @@ import zooming
 from helpers import Boxes, box, knowledge
 from zooming.kernels.plans.layout import CATEGORIES, ORDERED, SMOOTH, UNITS
 from zooming.partitions import cells
-from zooming.partitions.cells import CellTable, condense, join, number_rows, quantile
+from zooming.partitions.cells import (
+    CellTable,
+    condense,
+    join,
+    number_rows,
+    quantile,
+    spread_of_returns,
+)
 
 pytestmark = pytest.mark.plain
 THREE, TWO = gym.spaces.Discrete(3), gym.spaces.Discrete(2)
@@ -332,3 +339,19 @@ def test_a_stored_grid_of_too_many_cells_is_refused():
     arrays = {**arrays, "bins": np.full(2, UNITS), "edges": np.tile(edges, (2, 1))}
     with pytest.raises(ValueError, match=r"43,046,721 cells are too many"):
         agent.restore_state(values, arrays)
+
+
+def test_a_few_catastrophes_do_not_spread_the_returns():
+    rewards = np.arange(100.0)
+    usual, rare = (samples_of(np.zeros(100, int), rewards) for _ in range(2))
+    rare.numbers[:40, 1] = -1e9
+    assert spread_of_returns(usual, 100, 0.0) == pytest.approx(2 * 0.45 * 99)
+    assert spread_of_returns(rare, 100, 0.0) == spread_of_returns(usual, 100, 0.0)
+    assert spread_of_returns(usual, 1, 7.0) == 7.0  # one return has no spread
+
+
+def samples_of(steps, rewards):
+    """Return samples of one axis of state and one of action with these steps and rewards."""
+    n = len(steps)
+    numbers = np.column_stack([np.ones(n), rewards, np.zeros(n)])
+    return cells.Samples(steps.astype(np.int32), np.zeros((n, 3), np.int16), numbers)
