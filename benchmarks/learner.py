@@ -76,7 +76,7 @@ def measure(folder: Path, number: str, max_balls: int) -> list[str]:
         for problem in (0, 1)
     ]
     act, learn = run(counting, 1, 20_000).split()[4:6]
-    stated = [re.search(rf"ZL_MOST_{word}\s*(?:= )?(\d+)", text)[1] for word in ("ACT", "LEARN")]
+    stated = [re.search(rf"ZL_MOST_{word}[ =]+(\d+)", text)[1] for word in ("ACT", "LEARN")]
     ram = int(run(program, 0, 1).split()[3])
     return [
         number, f"{max_balls:,}", f"{ram:,}", f"{flash[0]:,}", f"{flash[1]:,}",
@@ -106,7 +106,7 @@ WITHOUT = {  # what is taken out: (from, to, in its place), all of which the hea
         ("    n_recent = z->episode >", "(ZL_HORIZON * n_recent);\n", ""),
     ],
     "ages beyond 16 bits": [
-        ("    n = z->episode % z->n_rows;", "    n = z->rows", "    n = z->rows"),
+        ("    n = z->episode % z->n_rows;", "last += 1;\n", ""),
     ],
     "it begins with what the agent knows": [
         ("    unsigned i;\n    z->random =", "}\n", EMPTY),

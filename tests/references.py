@@ -549,7 +549,9 @@ class ReferenceBudgetQ:
     def __init__(
         self, axes: Sequence[tuple[int, bool, float]], n_state: int, horizon: int, bonus: float,
         max_balls: int, split: str = "all", bits: Bits | None = None, together: int = 1,
+        memory: float = math.inf,
     ) -> None:  # fmt: skip
+        self.memory = memory
         self.axes, self.n_state, self.horizon, self.bonus = axes, n_state, horizon, bonus
         self.max_balls, self.split, self.bits, self.episode = max_balls, split, bits, 0
         self.groups = [range(horizon)[h : h + together] for h in range(0, horizon, together)]
@@ -636,7 +638,7 @@ class ReferenceBudgetQ:
         (ball,) = self.relevant(step, [*state, *action])
         ball.n_visits += 1
         ball.last = self.episode
-        rate = (self.horizon + 1) / (self.horizon + ball.n_visits)
+        rate = (self.horizon + 1) / (self.horizon + min(ball.n_visits, self.memory))
         value -= self.to_come(step)
         target = reward + value + self.bonus / math.sqrt(ball.n_visits)
         ball.q_value = (1 - rate) * ball.q_value + rate * target

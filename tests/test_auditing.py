@@ -10,6 +10,7 @@ import pytest
 import zooming
 from zooming import bonuses, metrics
 from zooming.app import cli
+from zooming.kernels import ACTIVE
 
 
 def lottery(state, action, step, params, outcome, next_state):
@@ -171,6 +172,21 @@ def test_only_a_bonus_with_a_proof_can_break_the_promise_of_optimism():
     assert found[bonuses.Bernstein].holds is None
     assert "nothing is promised here" in found[bonuses.Bernstein].found
     assert found[bonuses.Exact].holds is False
+
+
+@pytest.mark.parametrize("options", [{}, {"shared": False}, {"max_balls": 20}])
+def test_a_tree_is_audited_as_a_partition_and_nothing_more_is_promised(options):
+    env = gym.make("zooming/Oil-v0", sharpness=10.0)
+    agent = zooming.TreeQ(env, seed=0, **options)
+    agent.learn(300)
+    report = zooming.audit(agent, zooming.solve(env, 30), n_points=100)
+    assert report.holds
+    assert law(report, "covering").holds is True
+    assert [one.holds for one in report.laws[-3:]] == [None, True, None]
+    assert "visits do not tell the radius" in law(report, "visits per depth").found
+    assert ("of at most 20 balls" in str(report)) == ("max_balls" in options)
+    agent.table.rows["n_visits"][agent.table.rows["child"] == ACTIVE] = 0
+    assert zooming.audit(agent).holds is False
 
 
 def test_audits_refuse_what_they_cannot_check():

@@ -104,8 +104,9 @@ def test_every_ball_row_and_removal_agrees_with_the_reference(
 
 @pytest.mark.plain
 def test_a_run_agrees_with_the_reference_over_many_removals():
-    agent = zooming.AdaptiveQ(oil(), ties="first", max_balls=17, steps_per_partition=2, seed=0)
-    reference = ReferenceBudgetQ([(0, False, 1.0)] * 2, 1, 5, 0.1, 17, together=2)
+    options = {"max_balls": 17, "steps_per_partition": 2, "memory": 9}
+    agent = zooming.AdaptiveQ(oil(), ties="first", seed=0, **options)
+    reference = ReferenceBudgetQ([(0, False, 1.0)] * 2, 1, 5, 0.1, 17, together=2, memory=9)
     rng = np.random.default_rng(0)
     for _ in range(60):
         state = rng.random(1)
@@ -214,20 +215,51 @@ def test_values_of_shared_partitions_count_later_steps_but_the_first_of_each():
     assert "3 steps in a row share balls" in law.found
 
 
-def test_a_file_from_before_steps_shared_partitions_goes_on(tmp_path):
+@pytest.mark.parametrize("together", [1, 3])
+def test_an_older_file_goes_on_unless_shared_partitions_may_mean_another_q(tmp_path, together):
     path = tmp_path / "agent.zoom"
-    agent = zooming.AdaptiveQ(oil(), max_balls=20, steps_per_partition=1, seed=0)
+    agent = zooming.AdaptiveQ(oil(), max_balls=20, steps_per_partition=together, seed=0)
     agent.learn(60)
     agent.save(path)
     header, arrays = container.read_container(path)
-    del header["options"]["steps_per_partition"]
-    names = [name for name in arrays["core"].dtype.names if name != "mean_reward"]
+    del header["options"]["memory"]
+    names = [name for name in arrays["core"].dtype.names if name != "memory"]
     older = np.zeros(1, [(name, arrays["core"].dtype[name]) for name in names])
     for name in names:
         older[name] = arrays["core"][name]
     container.write_container(path, header, {**arrays, "core": older})
-    loaded = zooming.load(path)
-    assert same_history(loaded.learn(100), agent.learn(100))
+    if together == 1:
+        assert same_history(zooming.load(path).learn(100), agent.learn(100))
+        return
+    with pytest.raises(zooming.CheckpointError, match=r"what Q means has changed .* learn again"):
+        zooming.load(path)
+
+
+@pytest.mark.parametrize("max_balls", [None, 60])
+def test_an_agent_with_a_memory_recovers_when_the_law_has_changed(max_balls):
+    """Without one, the learning rate is near 1 / t, and the old well is believed in for long."""
+    late = {}
+    for memory in (None, 50):
+        returns = []
+        for seed in range(3):
+            env = oil(center=0.4)
+            agent = zooming.AdaptiveQ(env, max_balls=max_balls, memory=memory, seed=seed)
+            before = agent.learn(1000).returns[-100:].mean()
+            env.unwrapped.params[:] = oil(center=0.8).unwrapped.params
+            returns.append(agent.learn(1500).returns[-100:].mean() / before)
+        late[memory] = np.mean(returns)
+    assert late[None] < 0.6 < 0.8 < late[50]
+
+
+def test_memory_is_checked_and_saved_and_has_no_bound(tmp_path):
+    agent = zooming.AdaptiveQ(oil(), memory=50, seed=0)
+    agent.learn(200)
+    agent.save(tmp_path / "agent.zoom")
+    assert same_history(zooming.load(tmp_path / "agent.zoom").learn(100), agent.learn(100))
+    assert agent.against_bound().startswith("with memory=50, the learning rate")
+    for wrong in (0, -1, 1.5, True, 2**32):
+        with pytest.raises(zooming.ConfigurationError, match=r"memory="):
+            zooming.AdaptiveQ(oil(), memory=wrong)
 
 
 def test_a_joined_ball_of_a_tree_has_the_index_of_its_larger_box():

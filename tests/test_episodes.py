@@ -380,6 +380,34 @@ def test_an_action_under_way_looks_worse_to_others_by_the_bonus_of_a_visit(name)
     assert agent.q_value(0, [0.5], agent.begin().act([0.5])) == balls.q_value[here].max()
 
 
+def test_an_exact_bonus_of_a_play_under_way_is_that_of_its_next_visit():
+    """It was counted as 1 / sqrt(t) of a reward, and the bonus spans all rewards to come."""
+    agent = zooming.AdaptiveQ(oil(), bonus=zooming.bonuses.Exact(delta=0.1, lipschitz=0.1), seed=0)
+    agent.learn(3000)
+    before = knowledge(agent)
+    opened = [agent.begin() for _ in range(60)]
+    found = [float(one.act([0.5])[0]) for one in opened]
+    assert knowledge(agent) == before
+    core, table, balls = agent.table.core, agent.table, agent.partition(0)
+    here = np.flatnonzero((balls.low[:, 0] <= 0.5) & (balls.high[:, 0] > 0.5))
+    here = here[np.argsort(balls.low[here, 1])]
+    values, visits = balls.q_value[here], balls.n_visits[here].astype(float)
+    squares, widths, bounds = table.stats[table.boxes(0)[0][here], :3].T.copy()
+    reach = core["bonus"][0] * (4 + core["reward_spread"][0])
+    for action in found:
+        place = np.searchsorted(balls.low[here, 1], action, "right") - 1
+        assert values[place] == pytest.approx(values.max(), abs=1e-9)
+        visits[place] += 1
+        rate = 6.0 / (5.0 + visits[place])
+        squares[place] = (1 - rate) ** 2 * squares[place] + rate**2
+        across = balls.high[here[place], 1] - balls.low[here[place], 1]
+        widths[place] = (1 - rate) * widths[place] + rate * across
+        wide = reach * squares[place] ** 0.5 + 0.1 * widths[place]
+        values[place] -= wide - (1 - rate) * bounds[place]
+        bounds[place] = wide
+    assert len(set(found)) > 10
+
+
 @pytest.mark.skipif("Planner" not in AGENTS, reason="without compilation, a plan takes seconds")
 @pytest.mark.parametrize("name", ["Planner", "Auto"])
 def test_a_play_under_way_lowers_the_bonus_of_its_cell_as_if_it_were_counted(name):

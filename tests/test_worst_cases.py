@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 import zooming
+from zooming import metrics
 
 AGENTS = (
     "AdaptiveQ", "NetQ", "TreeQ", "SinglePartitionQ", "RandomizedQ", "NetMB", "AdaptiveMB",
-    "NearestNeighborQ", "Planner", "Auto", "Random",
+    "NearestNeighborQ", "Planner", "Auto", "Random", "MetricQ",
 )  # fmt: skip
+MORE = {"MetricQ": {"metric": metrics.Product(metrics.Discrete(), metrics.LInf(64))}}
 NOISE = 0.25  # rewards are their mean plus or minus this
 HORIZON, EPISODES = 2, 500
 
@@ -50,7 +52,8 @@ def test_one_ball_of_each_step_pays_more_at_a_place_of_the_seed():
 def test_theorem_no_agent_has_less_regret_than_a_share_of_the_lower_bound(name):
     radius, regrets = EPISODES ** (-1 / 3), []
     for seed in range(4):
-        returns = getattr(zooming, name)(needles(radius, seed), seed=seed).learn(EPISODES).returns
+        agent = getattr(zooming, name)(needles(radius, seed), seed=seed, **MORE.get(name, {}))
+        returns = agent.learn(EPISODES).returns
         regrets.append(EPISODES * HORIZON * (0.5 + radius) - returns.sum())
     bound = zooming.theory.metric_lower_bound(HORIZON, EPISODES, lambda r: np.ceil(1 / r))
     assert np.mean(regrets) > 0.5 * bound  # the paper gives no constant

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from zooming.agents.files.device import BUILDS, ONE, VERSION, facts_of, layout, 
 from zooming.bonuses import Scaled
 from zooming.errors import ConfigurationError
 from zooming.export.forms import about
-from zooming.export.writers.code import NUMBERS, c_array, c_code, c_literal, c_name
+from zooming.export.writers.code import NUMBERS, c_code, c_literal, c_name
 from zooming.kernels.boxes.budget import RECENT
 from zooming.kernels.boxes.layout import BOUND_TOLERANCE
 from zooming.spaces.names import printable_names
@@ -27,9 +28,9 @@ from zooming.validation import check_int
 
 # Rows have 16 bits. The integer build checks the clock of each at least every 32,000 episodes.
 MOST_ROWS = {"double": 65_000, "float": 65_000, "int": 32_000}
-MOST_CUTS = {"double": 16, "float": 16, "int": 8}  # a ball is due at 4^cuts visits, 32 or 16 bits
 DEEPEST = {"double": 24, "float": 24, "int": 14}  # cuts along an axis that a ball can hold
 LEAST_UNITS, MOST_UNITS = 1024, 65_535  # of an axis in the integer build
+WIDTH = 160  # of the lines of a table
 HEAD_BYTES = 16  # of a slot, before the facts
 
 
@@ -44,7 +45,7 @@ def learner_header(
     parts = {
         "int": number == "int", "real": number != "int", "pending": pending > 0,
         "clips": any(axis.clips for axis in plan["axes"]), "refuse": agent.rewards != "clip",
-        "shared": agent.steps_per_partition > 1,
+        "shared": agent.steps_per_partition > 1, "memory": agent.memory is not None,
         "single": number == "double" and any(axis.single for axis in plan["actions"]),
     }  # fmt: skip
     return c_code("learner.h", name, parts, plan, plan["heading"])
@@ -112,10 +113,11 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
         "HORIZON": horizon, "TREES": trees, "TOGETHER": together,
         "N_STATE": n_state, "N_ACTION": n_action, "N_AXES": n_axes,
         "MAX_BALLS": agent.max_balls, "ROOTS": roots, "ROWS": n_rows, "BYTES": n_bytes,
-        "KEPT": row["cuts"].shape[0], "MOST_CUTS": MOST_CUTS[number], "DEEPEST": DEEPEST[number],
+        "KEPT": row["cuts"].shape[0], "DEEPEST": DEEPEST[number],
         "STACK": min(n_rows, (DEEPEST[number] + 1) * max(n_action, n_axes - 1)), "MOST_ACT": act,
         "PENDING": pending, "HEAD": head, "SLOT": slot, "BLOCK": 2 * slot, "MOST_LEARN": learn,
     }  # fmt: skip
+    numbers |= {} if agent.memory is None else {"MEMORY": agent.memory}
     large = {key: f"{value}u" for key, value in numbers.items() if value >= 2**15}
     numbers = {key: value for key, value in numbers.items() if key not in large}
     constants = {
@@ -132,12 +134,13 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
     less = " - zl_to_come(mean, step)" if together > 1 else ""
     if together > 1:
         most = c_literal(max(abs(low), abs(high)), kind) if number != "int" else 2**31 // horizon
-        constants |= {"RECENT": RECENT, "MOST_MEAN": most}
-        constants |= {"FINEST": 65_536 >> fine} if number == "int" else {"FINE": 1, "FINEST": 1}
+        numbers |= {"RECENT": RECENT, "FINE": 1}
+        constants |= {"MOST_MEAN": most, "FINEST": 65_536 >> fine if number == "int" else 1}
     if number == "int":
+        numbers["FINE"] = 1 << fine
         more = f"* {1 << fine - shift}" if fine >= shift else f"/ {1 << shift - fine}"
         constants |= {
-            "LOWEST": "(-32769)", "FINE": 1 << fine, "REWARD(r)": f"((r) {more})",
+            "LOWEST": "(-32769)", "REWARD(r)": f"((r) {more})",
             "BONUS": f"{round(bonus * units * 2**fine)}u",
             "REWARD_LOW": f"({math.floor(low * scale)})",
             "REWARD_HIGH": f"({math.ceil(high * scale)})",
@@ -148,7 +151,6 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
     wide = {"int": "int32_t"}.get(number, kind)
     capped = [min(round(v * units), 32767) for v in ceiling] if number == "int" else ceiling
     tables = ends | {"ceiling": ("int16_t" if number == "int" else kind, np.array(capped))}
-    tables |= {"facts": ("unsigned char", np.frombuffer(facts, np.uint8))}
     random, episode, n_first, n_balls, *mean = front.unpack_from(first)
     pairs = np.frombuffer(first, pair, offset=front.size)
     first_mean = f", z->mean = {c_literal(mean[0], wide)}" if mean else ""
@@ -157,10 +159,13 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
     if number == "double" and any(axis.single for axis in axes[n_state:]):
         single = [axis.single for axis in axes[n_state:]]
         tables["is_single"] = ("uint8_t", np.array(single, np.uint8))
+    tables["facts"] = ("unsigned char", np.frombuffer(facts, np.uint8))
     names = printable_names(agent.axes.names)
     unit = f", in whole units of {1 / scale:g}" if number == "int" else ""
     return {
         "less_int": less,
+        "not_due": ("" if number == "int" else "least > 15 || ") + "n >> 2 * least == 0",
+        "recent": "n" if agent.memory is None else "recent",
         "next_value": f"(next_value{less})" if less else "next_value",
         "first_random": f"{random}{'u' if number == 'int' else 'ull'}",
         "first_mean": first_mean,
@@ -184,11 +189,12 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
             f"{learn:,},",
             "but at most twice as many as an action if it splits no ball, as most steps do not.",
         ],
-        "constants": _enum(numbers)
+        "constants": f"enum {_braced(f'ZL_{key}={value}' for key, value in numbers.items())};\n"
         + "\n".join(f"#define ZL_{key} {value}" for key, value in constants.items()),
         "types": _types(number, kind, wide),
         "tables": "\n".join(
-            _one_line(c_array(kind, f"zl_{key}", table)) for key, (kind, table) in tables.items()
+            _array(kind, key, [c_literal(x, kind) for x in table])
+            for key, (kind, table) in tables.items()
         ),
         "rows": _first_rows(pairs, kind),
     }
@@ -197,12 +203,12 @@ def _plan(agent: Any, number: str, scale: float, pending: int) -> dict[str, Any]
 def _first_rows(pairs: NDArray[Any], kind: str) -> str:
     """Return the table of rows with which a learner begins."""
     rows = [
-        f"{{{c_literal(row['value'], kind)},~{row['visits']}u,~{row['last']}u,~"
-        f"{{{',~'.join(map(str, row['cuts']))}}},~{up}}}"
+        f"{{{c_literal(row['value'], kind)},{row['visits']}u,{row['last']}u,"
+        f"{{{','.join(map(str, row['cuts']))}}},{up}}}"
         for pair, parent in zip(pairs["row"], pairs["parent"], strict=True)
         for row, up in zip(pair, (parent & 255, parent >> 8), strict=True)
     ]
-    return f"static const zl_row zl_first_rows[{len(rows)}] = {_filled(', '.join(rows), ' ')}"
+    return _array("zl_row", "first_rows", rows)
 
 
 def most_reads(
@@ -283,22 +289,16 @@ def _ends(axes: list[Any], number: str, scale: float) -> dict[str, tuple[str, ND
     return {"low": ("int32_t", first), "high": ("int32_t", last)}
 
 
-def _enum(numbers: dict[str, int]) -> str:
-    """Return small constants as an enum of C."""
-    text = ", ".join(f"ZL_{key}~{value}" for key, value in numbers.items())
-    return f"enum {_filled(text, ' = ')}\n"
+def _array(kind: str, name: str, values: list[str]) -> str:
+    """Return the definition of an array of C, in lines that are as full as possible."""
+    return f"static const {kind} zl_{name}[{len(values)}] = {_braced(values)};"
 
 
-def _filled(text: str, tilde: str) -> str:
-    """Return the text of braces with lines of equal length, broken nowhere in place of a tilde."""
-    lines = textwrap.fill(text, 92, initial_indent="    ", subsequent_indent="    ")
-    return "{\n" + lines.replace("~", tilde) + "\n};"
-
-
-def _one_line(array: str) -> str:
-    """Return the definition of an array in one line, if it is short."""
-    joined = " ".join(line.strip() for line in array.splitlines())
-    return joined if len(joined) <= 96 else array
+def _braced(items: Iterable[str]) -> str:
+    """Return items in braces."""
+    text = ", ".join(items)
+    lines = textwrap.wrap(text, WIDTH, break_on_hyphens=False)
+    return "{\n" + "\n".join(lines) + "\n}" if len(text) > 96 else f"{{ {text} }}"
 
 
 def _types(number: str, kind: str, wide: str) -> str:

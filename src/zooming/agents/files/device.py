@@ -24,12 +24,12 @@ from zooming.errors import CheckpointError, ConfigurationError
 from zooming.kernels import ACTIVE, NO_PARENT, STORED_BALL
 from zooming.kernels.boxes.layout import LOW, SINGLE, WIDTH
 
-MAGIC, VERSION = b"ZOOM", 1
+MAGIC, VERSION = b"ZOOM", 2
 BUILDS = ("double", "float", "int")
 _HEAD = struct.Struct("<4sIHHI")  # magic, length, version, build, sequence
 # horizon, axes of the state, of the action, max_balls; 1 for ties "first", cap "horizon", and
-# clipped rewards; steps per partition, or 0 for 1; bonus, reward_range, units of Q per 1
-_FACTS = struct.Struct("<HBBHBBBBdddd")
+# clipped rewards; steps per partition, or 0 for 1; bonus, reward_range, units of Q per 1; memory
+_FACTS = struct.Struct("<HBBHBBBBddddI")
 _AXIS = struct.Struct(
     "<ddBB"
 )  # low, width, 1: float32, 1: values beyond the ends count as the ends
@@ -110,7 +110,7 @@ def facts_of(agent: Any, units: float) -> bytes:
     head = _FACTS.pack(
         agent.horizon, axes.n_state, axes.n_action, agent.max_balls, agent.ties == "first",
         agent.cap == "horizon", agent.rewards == "clip", int(core["shared"][0]),
-        float(core["bonus"][0]), *agent.reward_range, units,
+        float(core["bonus"][0]), *agent.reward_range, units, int(core["memory"][0]),
     )  # fmt: skip
     return head + b"".join(
         _AXIS.pack(axes.table[i, LOW], axes.table[i, WIDTH], axes[i].single, axes[i].clips)
@@ -165,9 +165,10 @@ def _slot(path: Any, slot: bytes) -> tuple[int, int, bytes] | None:
 
 
 def _agent_of(path: Any, env: Any, number: str, body: bytes) -> Any:
-    horizon, n_state, n_action, max_balls, first, full, clip, together, bonus, low, high, units = (
-        _FACTS.unpack_from(body)
-    )
+    (
+        horizon, n_state, n_action, max_balls, first, full, clip, together, bonus, low, high, units,
+        memory,
+    ) = _FACTS.unpack_from(body)  # fmt: skip
     n_axes = n_state + n_action
     at = _FACTS.size
     axes = [_AXIS.unpack_from(body, at + i * _AXIS.size) for i in range(n_axes)]
@@ -176,6 +177,7 @@ def _agent_of(path: Any, env: Any, number: str, body: bytes) -> Any:
         "bonus": bonus, "horizon": horizon, "max_balls": max_balls, "reward_range": (low, high),
         "rewards": "clip" if clip else "refuse", "ties": "first" if first else "random",
         "cap": "horizon" if full else "remaining", "steps_per_partition": max(1, together),
+        "memory": memory if memory < kernels.MAX_VISITS else None,
     }  # fmt: skip
     paths = [f"state[{i}]" for i in range(n_state)] + [f"action[{i}]" for i in range(n_action)]
     bounds = {

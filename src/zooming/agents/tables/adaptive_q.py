@@ -57,6 +57,9 @@ class AdaptiveQ(QLearner):
     steps_per_partition : int, optional
         With `max_balls`: steps in a row that share a partition. By default, as many as it takes for
         40 balls in each.
+    memory : int, optional
+        For an environment whose law changes: the learning rate is (H + 1) / (H + min(t, memory)),
+        so that later samples of a ball do not count less and less. See `docs/budget.md`.
     cap : {"remaining", "horizon"}, default "remaining"
         Cap values by the steps that remain or, as in the paper, by the horizon.
     action : {"center", "uniform"}, default "center"
@@ -97,6 +100,7 @@ class AdaptiveQ(QLearner):
         max_balls: int | None = None,
         max_bytes: int | None = None,
         steps_per_partition: int | None = None,
+        memory: int | None = None,
         seed: int | None = None,
     ) -> None:
         super().__init__(
@@ -115,6 +119,9 @@ class AdaptiveQ(QLearner):
         self.steps_per_partition: int = together or (self.horizon if has_budget else 1)
         take_split_options(self, split, max_balls, RULES | DATA_RULES)
         core = split_core(self)
+        if memory is not None:
+            core["memory"] = memory = check_int(memory, "memory", 1, kernels.MAX_VISITS)
+        self.memory: int | None = memory
         if self.split not in DATA_RULES:
             set_budget(self, core, max_bytes, together)
             self._begin(first_boxes(self, core))
@@ -148,16 +155,12 @@ class AdaptiveQ(QLearner):
     def n_roots(self) -> int:
         return -(-self.horizon // self.steps_per_partition)
 
-    @classmethod
-    def from_options(
-        cls, env: Any, options: dict[str, Any], arrays: dict[str, NDArray[Any]]
-    ) -> Any:
-        return super().from_options(env, {"steps_per_partition": 1, **options}, arrays)
-
     def why_no_bound(self) -> str | None:
         return None
 
     def against_bound(self) -> str | None:
+        if self.memory is not None:
+            return f"with memory={self.memory:,}, the learning rate is not that of the bound"
         if self.max_balls is not None:
             return f"with max_balls={self.max_balls:,}, balls are removed that the bound relies on"
         if not self.table.core["cubes"][0] and self.axes.n_wide:

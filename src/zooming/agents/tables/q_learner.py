@@ -122,7 +122,7 @@ class QLearner(Agent):
         core["n_stats"], core["due_power"], core["due_factor"] = kernels.N_STATS, 2.0, 1.0
         core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
         core["ties"], core["action_rule"] = TIES[self.ties], ACTIONS[self.action]
-        core["full_cap"] = self.cap == "horizon"
+        core["full_cap"], core["memory"] = self.cap == "horizon", kernels.MAX_VISITS
         core["reward_low"], core["reward_high"], core["reward_span"] = low, high, high - low
         write_bonus(core, self.bonus, self._has_only_atoms())
         return core
@@ -494,8 +494,11 @@ class QLearner(Agent):
     # --- files ------------------------------------------------------------------------------------
 
     def option_values(self) -> dict[str, Any]:
-        # Not all agents have the last four.
-        names = ("cap", "ties", "action", "split", "max_balls", "max_bytes", "steps_per_partition")
+        # Not all agents have the last five.
+        names = (
+            "cap", "ties", "action", "split", "max_balls", "max_bytes", "steps_per_partition",
+            "memory",
+        )  # fmt: skip
         own = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return {"bonus": self.bonus, **own, **super().option_values()}
 
@@ -548,14 +551,21 @@ class QLearner(Agent):
 
 
 def completed(core: NDArray[Any], fresh: NDArray[Any]) -> NDArray[Any]:
-    """Add `mean_reward` to the core of an older file, which lacks it. Return others unchanged."""
-    if set(fresh.dtype.names or ()) - set(core.dtype.names or ()) != {"mean_reward"}:
+    """Add `memory` to the core of an older file, which lacks it. Return others unchanged.
+
+    Raise ValueError if partitions were shared: their Q counted other steps then.
+    """
+    if set(fresh.dtype.names or ()) - set(core.dtype.names or ()) != {"memory"}:
         return core
     found = fresh.copy()
     for name in core.dtype.names or ():
         found[name] = core[name]
-    if found["shared"] == 1:
-        found["shared"] = found["horizon"]
+    is_sharing = found["shared"] > 1 and found["rule"] >= kernels.WITHIN
+    if is_sharing and found["bonus_rule"] != kernels.INDEX:
+        raise ValueError(
+            "the file is older, and what Q means has changed where steps share a partition: learn "
+            "again"
+        )
     return found
 
 

@@ -53,7 +53,7 @@ class TreeQ(QLearner):
     True
     """
 
-    has_lemmas = False
+    has_lemmas = False  # but the laws of a partition hold
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ import numpy as np
 from zooming.agents.base.agent import Agent
 from zooming.agents.tables.metric_q import MetricQ
 from zooming.agents.tables.q_learner import QLearner
+from zooming.agents.tables.tree_q import TreeQ
 from zooming.analysis.audit.balls import audit_balls
 from zooming.analysis.audit.boxes import audit_boxes
 from zooming.analysis.audit.report import Audit, Law
@@ -32,7 +33,8 @@ def audit(
     Parameters
     ----------
     agent
-        The agent, trained or not: `AdaptiveQ`, `NetQ` or `MetricQ`.
+        The agent, trained or not: `AdaptiveQ`, `NetQ`, `MetricQ` or, for the laws of a partition,
+        `TreeQ`.
     optimal
         The optimum of the agent's environment, from `zooming.solve`. If given, optimism (Q >= Q*)
         is checked.
@@ -59,13 +61,13 @@ def audit(
     >>> zooming.audit(agent).holds
     True
     """
-    if not isinstance(agent, QLearner) or not agent.has_lemmas:
+    if not isinstance(agent, QLearner) or not (agent.has_lemmas or isinstance(agent, TreeQ)):
         why = "splits or learns by a rule of its own"
         if not isinstance(agent, QLearner):
             why = "keeps no balls of the paper's algorithm"
         raise ConfigurationError(
-            f"{type(agent).__name__} {why}, so no lemma applies to it; AdaptiveQ, NetQ and MetricQ "
-            "can be audited"
+            f"{type(agent).__name__} {why}, so no lemma applies to it; AdaptiveQ, NetQ, MetricQ "
+            "and TreeQ can be audited"
         )
     check_int(n_points, "n_points", 1)
     if optimal is not None and not isinstance(optimal, Optimal):

@@ -16,9 +16,10 @@ import numpy as np
 
 from zooming.agents.tables.adaptive_q import AdaptiveQ
 from zooming.agents.tables.q_learner import QLearner
+from zooming.agents.tables.tree_q import TreeQ
 from zooming.analysis.audit.report import TOLERANCE, Audit, Law, Sample, check_optimism
 from zooming.analysis.optimal import Optimal
-from zooming.kernels import ACTIVE, LENGTH_TOLERANCE, WEIGHT
+from zooming.kernels import ACTIVE, LENGTH_TOLERANCE, MAX_VISITS, WEIGHT
 from zooming.partitions.faults import lengths, levels
 from zooming.partitions.view import Partition
 from zooming.validation import Floats, count_noun, count_own_frames
@@ -34,8 +35,13 @@ def audit_boxes(
     partitions = [_to_unit_cube(agent, agent.partition(step)) for step in range(agent.horizon)]
     sizes, aspect = _sizes(agent)
     laws = [_covering(partitions, generator, n_points)]
-    if agent.table.core["cubes"][0]:
-        laws += [_separation(partitions), _visits(partitions)]
+    are_cubes = agent.table.core["cubes"][0]
+    if are_cubes:
+        laws.append(_separation(partitions))
+    if isinstance(agent, TreeQ):
+        laws.append(_tree_splits(agent, partitions))
+    elif are_cubes:
+        laws.append(_visits(partitions))
     elif _removes(agent):
         laws.append(_removals(agent, partitions))
     elif isinstance(agent, AdaptiveQ):
@@ -47,11 +53,11 @@ def audit_boxes(
     fault = agent.table.fault()
     right = f"{agent.table.rows_in_use} rows, every inner row holds the largest Q below it"
     laws.append(Law("ball table", fault is None, fault or right))
-    failures = None
+    failures, forgets = None, agent.table.core["memory"][0] < MAX_VISITS
     if optimal is not None:
         samples = _samples(agent, optimal, n_points, generator)
         law, failures = check_optimism(
-            agent, optimal, samples, generator, lambda promise: not _removes(agent)
+            agent, optimal, samples, generator, lambda promise: not _removes(agent) and not forgets
         )
         laws.append(law)
     d, k = agent.axes.n_wide, max(agent.n_episodes, 1)
@@ -90,19 +96,36 @@ def _removes(agent: QLearner) -> bool:
     return bool(agent.table.has_budget and (agent.is_full or agent.table.core["shared"][0]))
 
 
-def _removals(agent: QLearner, partitions: list[Partition]) -> Law:
-    """Say what removals do to the lemmas, and count the balls that reach over a removed one."""
+def _tree_splits(agent: TreeQ, partitions: list[Partition]) -> Law:
+    """Say which lemmas are no laws for a tree, and count the balls that removals enlarged."""
+    found = (
+        "TreeQ splits a ball by its noise, so visits do not tell the radius (lemma 5.4); optimism "
+        "(lemma 5.1) and a regret bound are not proved"
+    )
+    if agent.table.has_budget:
+        n_enlarged, most = _n_enlarged(agent, partitions), count_noun(agent.max_balls or 0, "ball")
+        found += f"; of at most {most}, {n_enlarged} reach over removed ones"
+    return Law("visits per depth", None, found)
+
+
+def _n_enlarged(agent: QLearner, partitions: list[Partition]) -> int:
+    """Return the number of balls that reach over a removed one."""
     n_enlarged = 0
-    together = max(1, int(agent.table.core["shared"][0]))
-    for p in partitions[::together]:
+    for p in partitions[:: max(1, int(agent.table.core["shared"][0]))]:
         kept = agent.table.stats[agent.table.boxes(p.step)[0], -len(agent.axes) :]
         larger = lengths(agent.axes.table, p.low, p.high) > kept * (1 + LENGTH_TOLERANCE)
         n_enlarged += int((larger & agent.axes.are_intervals).any(axis=1).sum())
+    return n_enlarged
+
+
+def _removals(agent: QLearner, partitions: list[Partition]) -> Law:
+    """Say what removals do to the lemmas."""
+    together = max(1, int(agent.table.core["shared"][0]))
     return Law(
         "split rule",
         None,
         f"with max_balls={agent.max_balls:,}, {count_noun(together, 'step')} in a row share balls, "
-        f"and splits remove balls of a full table; {n_enlarged} of "
+        f"and splits remove balls of a full table; {_n_enlarged(agent, partitions)} of "
         f"{agent.n_balls} reach over removed ones. A removal does not lower V, but visits per "
         "radius (lemma 5.4), the distance of centers (lemma 5.3) and optimism (lemma 5.1) are no "
         "laws. No regret bound holds",

@@ -1,21 +1,17 @@
 #ifndef ZL_H
 #define ZL_H
-
 #include <stddef.h>
 #include <stdint.h>
 @if real
 #include <math.h> /* sqrt, INFINITY */
 @end
-
 @constants
 enum { /* errors */
-    ZL_BAD_STEP = -1, ZL_BAD_STATE = -2, ZL_BAD_ACTION = -3, /* outside the problem, or not a number */
-    ZL_BAD_REWARD = -4,                                      /* outside its range, or not a number */
-    ZL_BAD_BLOCK = -5,                                       /* no whole slot of this header */
-    ZL_BAD_TICKET = -6                                       /* unknown, answered, or overwritten */
+    ZL_BAD_STEP = -1, ZL_BAD_STATE = -2, ZL_BAD_ACTION = -3, ZL_BAD_REWARD = -4, /* out of range, or NaN */
+    ZL_BAD_BLOCK = -5, /* no whole slot of this header */
+    ZL_BAD_TICKET = -6 /* unknown, answered, or overwritten */
 };
 enum { ZL_RANDOM, ZL_FIRST, ZL_EITHER }; /* ties */
-
 #ifndef ZL_PUT /* define both to keep blocks in EEPROM */
 #define ZL_PUT(place, byte) (*(place) = (byte))
 #define ZL_GET(place) (*(place))
@@ -23,7 +19,6 @@ enum { ZL_RANDOM, ZL_FIRST, ZL_EITHER }; /* ties */
 #ifndef ZL_TICK /* define it to count the rows that are read */
 #define ZL_TICK ((void)0)
 #endif
-
 @types
 @tables
 
@@ -279,22 +274,22 @@ static inline unsigned zl_remove(zl_learner *z, unsigned row, unsigned kept) {
 /* Split a ball of n visits, if it is due, along all of its longest sides: those that were cut least
  * often. If there is no room, cut it in two, after removing another ball if there is no room at all. */
 static inline void zl_split(zl_learner *z, unsigned row, uint32_t n) {
-    unsigned n_parts = 1, pair = z->n_rows, removed, n_most, i;
-    int axis, longest = 0, least = 255;
-    for (axis = ZL_N_AXES - 1; axis >= 0; --axis) {
+    unsigned n_parts = 1, n_most = 1, pair = z->n_rows, removed, i;
+    int axis, least = 255;
+    for (axis = 0; axis < ZL_N_AXES; ++axis) {
         const int cuts = zl_cuts(z, row, axis);
-        if (cuts < least) least = cuts, n_parts = 1;
-        if (cuts == least) longest = axis, n_parts *= 2;
+        if (cuts < least) least = cuts, n_most = 1;
+        if (cuts == least) n_most *= 2;
     }
-    if (least >= ZL_MOST_CUTS || n >> 2 * least == 0) return; /* it is due if n >= 4^least */
+    if (@not_due) return; /* it is due if n >= 4^least */
     if (z->n_balls == ZL_MAX_BALLS) {
         removed = zl_least(z, row);
         if (removed == ZL_ROWS) return; /* all balls are roots */
         row = zl_remove(z, removed, row);
         pair = removed & ~1u;
     }
-    n_most = z->n_balls + n_parts - 1 > ZL_MAX_BALLS ? 2 : n_parts;
-    for (n_parts = 1, axis = longest; axis < ZL_N_AXES && n_parts < n_most; ++axis) {
+    if (z->n_balls + n_most - 1 > ZL_MAX_BALLS) n_most = 2;
+    for (axis = 0; n_parts < n_most; ++axis) {
         if (zl_cuts(z, row, axis) != least) continue;
         for (i = 0; i < n_parts; ++i, pair += 2) zl_cut(z, row + i, axis, pair);
         n_parts *= 2, row = pair - n_parts;
@@ -314,7 +309,6 @@ static inline zl_wide zl_to_come(zl_wide mean, int step) {
 @end
 }
 @end
-/* Write the center of the best ball for a state. */
 static inline int zl_choose(zl_learner *z, int step, const zl_number *state, zl_number *action, int ties) {
     zl_query q;
     if (step < 0 || step >= ZL_HORIZON) return ZL_BAD_STEP;
@@ -368,8 +362,11 @@ static inline int zl_learn(zl_learner *z, int step, const zl_number *state, cons
     n += n < ZL_MOST_VISITS;
     z->rows[row].visits = (zl_word)n, z->rows[row].last = (zl_word)z->episode;
 @if int
-    { /* Q += (H + 1) / (H + n) (r + V + c / sqrt(n) - Q), rounded up or down at random */
-        const int32_t divisor = (int32_t)((ZL_HORIZON + n) * ZL_FINE);
+    { /* Q += (H + 1) / (H + @recent) (r + V + c / sqrt(n) - Q), rounded up or down at random */
+@if memory
+        const uint32_t recent = n < ZL_MEMORY ? n : ZL_MEMORY;
+@end
+        const int32_t divisor = (int32_t)((ZL_HORIZON + @recent) * ZL_FINE);
         const int32_t bonus = (int32_t)(ZL_BONUS * 16 / zl_root(n << 8));
         const int32_t gap = (next_value - z->rows[row].value) * ZL_FINE@less_int;
         const int32_t change = (ZL_HORIZON + 1) * (ZL_REWARD(reward) + bonus + gap)
@@ -380,7 +377,10 @@ static inline int zl_learn(zl_learner *z, int step, const zl_number *state, cons
     }
 @else
     { /* Q = (1 - rate) Q + rate (r + V + c / sqrt(n)) */
-        const zl_value rate = (zl_value)(ZL_HORIZON + 1) / (zl_value)((uint64_t)ZL_HORIZON + n);
+@if memory
+        const uint32_t recent = n < ZL_MEMORY ? n : ZL_MEMORY;
+@end
+        const zl_value rate = (zl_value)(ZL_HORIZON + 1) / (zl_value)((uint64_t)ZL_HORIZON + @recent);
         const zl_value target = reward + @next_value + ZL_BONUS / ZL_SQRT((zl_value)n);
         volatile zl_value kept = (1 - rate) * z->rows[row].value, added = rate * target;
         z->rows[row].value = kept + added;
@@ -482,10 +482,8 @@ static inline void zl_pass_all(zl_learner *z, zl_stream *s) {
         z->rows[i].visits = (zl_word)zl_pass(s, (int)sizeof(zl_word), z->rows[i].visits);
         z->rows[i].last = (zl_word)zl_pass(s, (int)sizeof(zl_word), z->rows[i].last);
         for (k = 0; k < ZL_KEPT; ++k) z->rows[i].cuts[k] = (uint8_t)zl_pass(s, 1, z->rows[i].cuts[k]);
-        if (i & 1u) {
-            z->rows[i - 1].up = (uint8_t)zl_pass(s, 1, z->rows[i - 1].up);
-            z->rows[i].up = (uint8_t)zl_pass(s, 1, z->rows[i].up);
-        }
+        if (i & 1u)
+            z->rows[i - 1].up = (uint8_t)zl_pass(s, 1, z->rows[i - 1].up), z->rows[i].up = (uint8_t)zl_pass(s, 1, z->rows[i].up);
     }
 }
 /* Begin with what the exported agent knows. */
@@ -512,19 +510,16 @@ static inline size_t zl_save(const zl_learner *z, unsigned char *block) {
 }
 /* Return whether the rows form trees whose every row leads to a root. */
 static inline int zl_is_sound(const zl_learner *z) {
-    unsigned row, up, n_up, n_balls = 0, n_inner = 0;
+    unsigned row, up, above, n_up, n_balls = 0, n_inner = 0;
     int axis;
     if (z->n_rows < ZL_ROOTS || z->n_rows % 2@bad_mean) return 0;
     for (row = 0; row < z->n_rows; ++row) {
         const int is_unused = ZL_TREES % 2 && row == ZL_TREES; /* after an odd number of roots */
-        for (up = row, n_up = 0; zl_parent(z, up) != ZL_ROWS; up = zl_parent(z, up)) {
-            const unsigned above = zl_parent(z, up);
+        for (up = row, n_up = 0; (above = zl_parent(z, up)) != ZL_ROWS; up = above)
             if (++n_up > z->n_rows || up < ZL_ROOTS || above >= z->n_rows || !zl_is_inner(z, above)
                 || z->rows[above].last != (up & ~1u))
                 return 0;
-        }
-        if (up >= ZL_TREES && !is_unused) return 0;
-        if (!(z->rows[row].value - z->rows[row].value == 0)) return 0;
+        if ((up >= ZL_TREES && !is_unused) || !(z->rows[row].value - z->rows[row].value == 0)) return 0;
         if (zl_is_inner(z, row)) {
             if (is_unused || z->rows[row].last % 2 || z->rows[row].last >= z->n_rows || zl_axis(z, row) >= ZL_N_AXES
                 || zl_parent(z, z->rows[row].last) != row || (uint32_t)z->rows[row].visits - 1 >= ZL_ONE - 1)
@@ -547,9 +542,6 @@ static inline int zl_load(zl_learner *z, const unsigned char *block, size_t n) {
     zl_init(z);
     s.from = block + at + ZL_HEAD;
     zl_pass_all(z, &s);
-    if (zl_is_sound(z)) return 0;
-    zl_init(z);
-    return ZL_BAD_BLOCK;
+    return zl_is_sound(z) ? 0 : (zl_init(z), ZL_BAD_BLOCK);
 }
-
 #endif

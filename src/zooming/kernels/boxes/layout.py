@@ -76,6 +76,7 @@ CORE = np.dtype(
         ("due_factor", "f8"),
         ("prior_samples", "f8"),  # randomized learning rates: number of optimistic prior samples
         ("mean_reward", "f8"),  # recent mean reward of a step, see `budget`
+        ("memory", "i8"),  # T: the learning rate is that of visit min(t, T)
     ],
     align=True,
 )

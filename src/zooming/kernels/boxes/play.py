@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zooming.kernels.boxes.layout import BAD_STATE, FINE, N_PLACES
+from zooming.kernels.boxes.layout import BAD_STATE, BERNSTEIN, EXACT, FINE, N_PLACES, N_STATS
 from zooming.kernels.boxes.points import to_unit
 from zooming.kernels.boxes.select import (
+    diameter,
     find,
     keep_maxima,
     new_stack,
@@ -22,7 +23,7 @@ from zooming.kernels.boxes.select import (
 )
 from zooming.kernels.boxes.split import rows_needed
 from zooming.kernels.boxes.split import split as split_box
-from zooming.kernels.boxes.update_rule import ceiling
+from zooming.kernels.boxes.update_rule import ceiling, kept_bonus
 from zooming.kernels.loop.crossing import Boxes, boxes_at
 from zooming.kernels.loop.episodes import Parts, compile_later
 from zooming.kernels.loop.jit import compile_kernel, jit_inline, jit_kernel
@@ -152,7 +153,7 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
 
         Random numbers are drawn from `core`. If `allowed` has rows, actions must be feasible, and
         there must be one. Each of `others`, a (state, action) under way, lowers Q of its ball
-        during the call: by alpha_t bonus / sqrt(t), as if visit t had lost its bonus.
+        during the call: by alpha_t b(t), as if visit t had lost its bonus.
         """
         t = boxes_at(handle)
         bad = read(t, point)
@@ -160,14 +161,23 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
             return BAD_STATE, bad
         n, n_state, horizon = others.shape[0], core[0]["n_state"], np.float64(core[0]["horizon"])
         lowered, values = np.empty(n, np.int64), np.empty(n)
+        is_kept = core[0]["bonus_rule"] == EXACT or core[0]["bonus_rule"] == BERNSTEIN
+        stats = np.empty((n, N_STATS))
         for i in range(n):
             _, ball = locate(t, step, others[i, :n_state], others[i, n_state:])
-            visit = np.float64(t.rows[ball]["n_visits"]) + 1.0
+            visit = np.int64(t.rows[ball]["n_visits"]) + 1
             for k in range(i):
-                visit += np.float64(lowered[k] == ball)
+                visit += lowered[k] == ball
             lowered[i], values[i] = ball, t.rows[ball]["value"]
-            rate = (horizon + 1.0) / (horizon + visit)
-            t.rows[ball]["value"] -= rate * core[0]["bonus"] / np.sqrt(visit)
+            rate = (horizon + 1.0) / (horizon + min(visit, core[0]["memory"]))
+            bonus = core[0]["bonus"] / np.sqrt(np.float64(visit))
+            if is_kept:  # V' as it was on average: a Bernstein bonus keeps that first
+                for j in range(N_STATS):
+                    stats[i, j] = t.stats[ball, j]
+                across = diameter(t.rows, core, t.axes, ball)
+                usual = t.stats[ball, 0]
+                bonus = kept_bonus(core, t.stats, step, ball, visit, across, rate, usual)
+            t.rows[ball]["value"] -= rate * bonus
             keep_maxima(t.rows, ball)
         read(t, point)
         if allowed.shape[0] > 0:
@@ -177,6 +187,9 @@ def make_queries(name: str, best_row: Any, best_feasible: Any) -> Queries:
             row, _ = best_row(t, core, step, ties)
             play_action(t.rows, core, t.axes, row, rule, t.low, t.high, action)
         for i in range(n - 1, -1, -1):
+            if is_kept:
+                for j in range(N_STATS):
+                    t.stats[lowered[i], j] = stats[i, j]
             t.rows[lowered[i]]["value"] = values[i]
             keep_maxima(t.rows, lowered[i])
         return FINE, row

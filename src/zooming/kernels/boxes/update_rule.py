@@ -1,6 +1,6 @@
 """The update rule of all agents with balls, with the bonuses and random numbers that it needs.
 
-    alpha_t = (H + 1) / (H + t)                                     the first visit replaces Q
+    alpha_t = (H + 1) / (H + min(t, T))                             the first visit replaces Q
     Q(B) <- (1 - alpha_t) Q(B) + alpha_t (r + V(x') + b(t))
     b(t) = bonus / sqrt(t), or `exact_bonus`, or `bernstein_bonus`
 
@@ -167,7 +167,7 @@ def count_visit(table, core, step, ball):
     horizon = core[0]["horizon"]
     n_visits = min(np.int64(table[ball]["n_visits"]) + 1, MAX_VISITS)
     table[ball]["n_visits"] = n_visits
-    return n_visits, (horizon + 1.0) / (horizon + n_visits)
+    return n_visits, (horizon + 1.0) / (horizon + min(n_visits, core[0]["memory"]))
 
 
 @jit_inline
@@ -201,12 +201,17 @@ def learn(table, core, stats, step, row, diameter, reward, next_value):
             core, stats, step, row, n_visits, table[ball]["value"], reward + next_value
         )
         return n_visits
-    if core[0]["bonus_rule"] == EXACT:
-        bonus = exact_bonus(core, stats, step, row, diameter, learning_rate)
-    else:
-        bonus = bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value)
+    bonus = kept_bonus(core, stats, step, row, n_visits, diameter, learning_rate, next_value)
     move(table, ball, learning_rate, reward + next_value + bonus)
     return n_visits
+
+
+@jit_inline
+def kept_bonus(core, stats, step, row, n_visits, diameter, learning_rate, next_value):
+    """Return b(t) of a rule that keeps statistics, and update them."""
+    if core[0]["bonus_rule"] == EXACT:
+        return exact_bonus(core, stats, step, row, diameter, learning_rate)
+    return bernstein_bonus(core, stats, row, n_visits, learning_rate, next_value)
 
 
 @jit_no_refcount
