@@ -31,7 +31,7 @@ class PlainPlan:
         self.make(*samples)
         left, w, r = self.lost[self.steps, self.cells] == 0.0, self.weights, self.rewards
         square = w @ (r - w @ r / w.sum()) ** 2 + self.spreads.sum()
-        is_foreseen = self.noise < 0.5 * square / w.sum()
+        is_foreseen = 2.0 * self.noise < square / w.sum()
         if is_foreseen and not left.all() and w[left].sum() >= c.ENOUGH * (1 + self.n_axes):
             self.make(*(part[left] for part in samples))
 
@@ -66,9 +66,8 @@ class PlainPlan:
         """Write the linear law of the next state, its strength, and where it leads."""
         after, n = self.places[:, self.n_axes :], self.n_axes
         goes_on = after[:, 0] != ENDED
-        x = np.column_stack(
-            [np.ones(len(after)), self.coordinates((self.places[:, :n] + 0.5) / self.grid.units)]
-        )
+        x = self.coordinates((self.places[:, :n] + 0.5) / self.grid.units)
+        x = np.column_stack([np.ones(len(x)), x])
         y = self.coordinates((after + 0.5) / self.grid.units[: self.n_state])[goes_on]
         w = self.weights[goes_on]
         gram = (x[goes_on].T * w) @ x[goes_on] + self.c.RIDGE * np.eye(1 + n)
@@ -76,8 +75,7 @@ class PlainPlan:
         self.law = np.linalg.solve(gram, right)
         weight = w.sum() + 1e-9
         rest, total = w @ y**2 - (right * self.law).sum(axis=0), w @ y**2 - (w @ y) ** 2 / weight
-        with np.errstate(divide="ignore", invalid="ignore"):
-            strength = np.maximum(0.0, total - rest) / n * weight / rest
+        strength = np.maximum(0.0, total - rest) / n * weight / np.maximum(rest, 1e-300)
         self.strength = np.where((rest > 0.0) & (self.facts["is_exact"] == 0), strength, 0.0)
         may = ~(self.is_category & (self.grid.bins > 1))[: self.n_state].any()
         enough = self.weights.sum() >= self.c.ENOUGH * (1 + n)
@@ -91,8 +89,7 @@ class PlainPlan:
     def make_features(self):
         """Write the quadratic of the coordinates, and hats of each strong drift."""
         x, n = self.coordinates(self.centers), self.n_axes
-        pairs = [x[:, i] * x[:, j] for i in range(n) for j in range(i, n)]
-        columns = [np.ones(len(x)), *x.T, *pairs]
+        columns = [np.ones(len(x)), *x.T, *(x[:, i] * x[:, j] for i in range(n) for j in range(i, n))]
         self.n_quadratic = len(columns)
         counts = np.bincount(self.cells, self.weights, self.n_cells)
         for j in range(self.n_state):
@@ -130,10 +127,9 @@ class PlainPlan:
     def kernel(self, widths):
         found = np.ones((self.n_cells, self.n_cells))
         for j in np.flatnonzero(np.asarray(widths) < self.c.FLAT):
-            gap = abs(self.centers[:, j, None] - self.centers[None, :, j])
-            if self.is_category[j]:
-                gap = 1.0 * (self.index[:, j, None] != self.index[None, :, j])
-            found *= np.exp(-gap * 2.0 ** -widths[j])
+            gap = abs(self.centers[:, j, None] - self.centers[:, j])
+            gap = self.index[:, j, None] != self.index[:, j] if self.is_category[j] else gap
+            found *= np.exp(gap * -(2.0 ** -widths[j]))
         return found
 
     def fit(self, targets, members, widths, tunes):
@@ -165,19 +161,19 @@ class PlainPlan:
             return away, (w * away**2 + g**2 * spread).sum() / max(1.0, n)
 
         def best(kernel):
-            found = [errors(kernel, share)[1] for share in self.shares]
-            return self.shares[int(np.argmin(found))], min(found)
+            return min((errors(kernel, share)[1], i) for i, share in enumerate(self.shares))
 
         if tunes:
             self.tune(widths, best)
         kernel = self.kernel(widths)
-        share, noise = best(kernel)
+        noise, i = best(kernel)
+        share = self.shares[i]
         mass, sums = kernel @ count, kernel @ total
         mean = sums / (mass + c.PRIOR)
         others = np.maximum(0.0, mass - count) + c.PRIOR
-        with np.errstate(divide="ignore", invalid="ignore"):
-            excess = (total / count - (sums - total) / others) ** 2
-            excess -= noise * factor * (1.0 / count + 1.0 / (others + 1.0))
+        own = np.maximum(count, 1e-9)
+        excess = (total / own - (sums - total) / others) ** 2
+        excess -= noise * factor * (1.0 / own + 1.0 / (others + 1.0))
         near = kernel @ seen
         gaps = np.maximum(0.0, excess) * np.minimum(2.0, np.maximum(0.0, near - 1.0) + c.EMPTY)
         gap = gaps[seen].sum() / max(1, seen.sum())
@@ -186,13 +182,13 @@ class PlainPlan:
         variance += gap * (share / (count + share)) ** 2 / (narrow @ seen + c.EMPTY)
         away = np.full(len(self.steps), np.nan)
         away[used] = errors(kernel, share)[0] * math.sqrt(factor)
-        found = {"variance": variance, "errors": away, "used": used, "share": share, "count": count}
-        mean = trend + mean + (total - count * mean) / (count + share)
-        return {**found, "mean": mean, "noise": noise * factor}
+        mean += trend + (total - count * mean) / (count + share)
+        found = {"variance": variance, "errors": away, "used": used, "share": share}
+        return {**found, "mean": mean, "noise": noise * factor, "count": count}
 
     def tune(self, widths, best):
         """Try to double, halve or ignore each bandwidth, then to begin anew."""
-        c, least = self.c, best(self.kernel(widths))[1]
+        c, least = self.c, best(self.kernel(widths))[0]
         for axis, k in [*itertools.product(range(self.n_axes), range(3)), (None, 0)]:
             tried = widths.copy()
             if axis is None:
@@ -200,7 +196,7 @@ class PlainPlan:
             elif self.grid.bins[axis] > 1:
                 tried[axis] = (min(c.FLAT, tried[axis] + 1.0), tried[axis] - 1.0, c.FLAT)[k]
             if (tried != widths).any():
-                error = best(self.kernel(tried))[1]
+                error = best(self.kernel(tried))[0]
                 if error < least:
                     widths[:], least = tried, error
 

@@ -151,7 +151,7 @@ def make_plan(handle, n_samples, widths, apart, is_learning):
     count_visits(models, plan)
     left = without_lost(samples, n_samples, grid, lost)
     n_left, noise = left.steps.shape[0], noise_of(models, rewards)
-    is_foreseen = noise < 0.5 * models.variance  # rare bad luck must stay in the samples
+    is_foreseen = 2.0 * noise < models.variance  # rare bad luck must stay in the samples
     if is_foreseen and is_enough(grid, np.sum(left.numbers[:, WEIGHT])) and n_left < n_samples:
         models = look(core, left, n_left, grid, widths, apart, plan, is_learning, shared)
         rewards, values = plan_steps(core, models, plan)
