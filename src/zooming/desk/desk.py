@@ -337,7 +337,13 @@ class Desk:
             raise ConfigurationError(
                 f"{self.storage.name} has no desk; zooming.Desk(agent, place) makes one"
             )
-        self.settings: dict[str, Any] = json.loads(found["settings"])
+        try:
+            self.settings: dict[str, Any] = json.loads(found["settings"])
+        except (KeyError, ValueError) as error:
+            raise CheckpointError(
+                f"{self.storage.name}: the settings of the desk are damaged ({error}); "
+                "restore the database from a copy"
+            ) from error
         self._kind, self._where = kind, learner
         self._apprentice = apprentice
         self._queue: list[_Job] = []

@@ -20,7 +20,7 @@ from zooming.export.writers.code import c_header, python_module
 from zooming.export.writers.json_document import json_document
 from zooming.export.writers.sql import sql_query
 from zooming.partitions.cells import CellTable
-from zooming.validation import as_path, known_options
+from zooming.validation import as_path, check_is_agent, known_options
 
 # Ending of the file: the function that writes a form, given the options of `export_policy`.
 WRITERS: dict[str, Callable[[PolicyForm, dict[str, Any]], str]] = {
@@ -110,6 +110,7 @@ def export_policy(
         raise ConfigurationError(
             f"{path}: Python cannot import a policy from a file of this name; choose another one"
         )
+    check_is_agent(agent)
     check_let_go(agent)
     _check_overwriting(path)
     if learner and path.suffix != ".h":

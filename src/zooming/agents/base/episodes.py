@@ -227,7 +227,7 @@ def act_in(
     with agent.run.lock:
         if play.drawn.get("rule"):
             return agent.guide.rule_action(step, observation, info)
-        return agent.act_play(play, step, observation, info if info and has_mask(info) else None)
+        return agent.act_play(play, step, observation, info if has_mask(info) else None)
 
 
 def learn_in(
@@ -243,7 +243,8 @@ def learn_in(
 ) -> None:
     """Learn from a step of an episode. The steps may come in any order."""
     transition = (step, observation, action, reward, next_observation, bool(terminated))
-    is_used = next_info and (agent.sees_outcomes or has_mask(next_info))
+    # `has_mask` first: it refuses what is no dict.
+    is_used = has_mask(next_info) or (next_info and agent.sees_outcomes)
     masks: dict[str, Any] = {"next_info": next_info} if is_used else {}
     with agent.run.lock:
         if play.drawn.get("rule"):
