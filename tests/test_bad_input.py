@@ -527,6 +527,8 @@ WRONG_TYPES = [
     ),
     (lambda agent: agent.update(0, [0.5], [0.5], 0.5, [0.5], SEVERAL), r"terminated=array\("),
     (lambda agent: agent.predict([0.5], deterministic=SEVERAL), r"deterministic=array\("),
+    (lambda agent: episode_of(agent, step=SEVERAL), r"step=array\(\[0, 1\]\): only steps 0 wait"),
+    (lambda agent: zooming.Desk(agent, "shop.db", reward_wait=HUGE), "reward_wait=1000"),
     (lambda agent: episode_of(agent, next_info=SEVERAL), r"info is array\(\[0, 1\]\)"),
     (lambda agent: agent.export("oil.py", name=SEVERAL), r"name=array\("),
     (lambda agent: zooming.export_policy(7, "oil.py"), "agent=7 is not an agent"),

@@ -135,7 +135,8 @@ class Episode:
             The step to learn from. The last one first makes values known to the steps before it.
         """
         step = next(iter(self._waiting), -1) if step is None else step
-        if self.is_over or step not in [*self._waiting]:  # also if `step` has no hash
+        is_number = isinstance(step, (int, np.integer))
+        if self.is_over or not is_number or step not in self._waiting:
             raise self._refuse("update", step)
         check_flag(terminated, "terminated")
         check_flag(truncated, "truncated")
