@@ -863,7 +863,9 @@ def test_damaged_settings_are_refused_in_words(tmp_path):
     desk_at(str(path)).close()
     with contextlib.closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE meta SET value = '{' WHERE name = 'settings'")
-    with pytest.raises(zooming.CheckpointError, match=r"shop\.db: the settings of the desk are dam"):
+    with pytest.raises(
+        zooming.CheckpointError, match=r"shop\.db: the settings of the desk are dam"
+    ):
         zooming.Desk.open(str(path))
 
 
