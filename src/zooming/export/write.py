@@ -110,7 +110,6 @@ def export_policy(
         raise ConfigurationError(
             f"{path}: Python cannot import a policy from a file of this name; choose another one"
         )
-    check_is_agent(agent)
     check_let_go(agent)
     _check_overwriting(path)
     if learner and path.suffix != ".h":
@@ -144,6 +143,7 @@ def policy_form(agent: Any) -> PolicyForm:
     """Return the policy of an agent as a decision tree, or as a grid of actions that are mixed."""
     if isinstance(agent, PolicyForm):
         return agent
+    check_is_agent(agent)
     warn_untrained(agent)
     inner = recommended(agent)
     if isinstance(getattr(inner, "plan", None), GridPolicy):
