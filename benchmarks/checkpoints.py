@@ -188,7 +188,8 @@ def summarize(values: Any, best: float, random: float) -> tuple[float, float, in
     """Return (mean, least percent, number of collapses, least ratio to the best before)."""
     percents = 100 * (np.asarray(values) - random) / (best - random)  # [seeds, checkpoints]
     before = np.maximum.accumulate(percents, axis=1)[:, :-1]
-    ratios = percents[:, 1:] / np.maximum(before, 1e-9)
+    # The ratio to the best before, also if that is negative and less is lost now.
+    ratios = 1 + (percents[:, 1:] - before) / np.maximum(np.abs(before), 1e-9)
     return percents.mean(), percents.min(), int((ratios < ENOUGH).sum()), ratios.min()
 
 

@@ -326,6 +326,27 @@ def test_the_status_warns_where_the_data_contradict_the_description():
 
 
 @compiled
+@pytest.mark.parametrize(
+    ("scale", "n_absurd", "is_warned"),
+    [(1e18, 1, True), (-1e18, 1, True), (1e18, 2, True), (1e5, 1, False), (1e18, 30, False)],
+)
+def test_the_status_names_rewards_that_are_absurdly_larger_than_all_others(
+    scale, n_absurd, is_warned
+):
+    n_steps = iter(range(10_000))
+
+    def flaw(step, state, reward):
+        return state, scale if 40 <= next(n_steps) < 40 + n_absurd else 0.5 + reward / 2
+
+    agent = zooming.Auto(Drift(flaw=flaw), horizon=3, seed=0)
+    agent.learn(100)
+    found = [one for one in agent.status()["warnings"] if "times as large" in one]
+    assert len(found) == is_warned
+    if is_warned:
+        assert f"a reward of {scale:g} at step 1 is 1e+18 times" in found[0]
+
+
+@compiled
 def test_a_history_says_what_is_counted():
     agent = zooming.Auto(gym.make("zooming/Oil-v0"), seed=0)
     history = agent.learn(30)

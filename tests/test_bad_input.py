@@ -510,6 +510,7 @@ def episode_of(agent, **given):
     episode.update(0.5, [0.5], **given)
 
 
+SEVERAL = np.arange(2)
 WRONG_TYPES = [
     (lambda agent: agent.save(None), "None is not a path; give the name of a file"),
     (lambda agent: agent.export(7), "7 is not a path"),
@@ -519,6 +520,32 @@ WRONG_TYPES = [
     (lambda agent: episode_of(agent, next_info=b"x"), "info is b'x'; give the dict"),
     (lambda agent: episode_of(agent, step=[]), r"step=\[\]: only steps 0 wait"),
     (lambda agent: agent.export("oil.h", number=[]), r"number=\[\]: choose one of 'double'"),
+    (lambda agent: agent.save(""), "'' is not a path"),
+    (
+        lambda agent: agent.act(0, [0.5], info=SEVERAL),
+        r"info is array\(\[0, 1\]\); give the dict",
+    ),
+    (lambda agent: agent.update(0, [0.5], [0.5], 0.5, [0.5], SEVERAL), r"terminated=array\("),
+    (lambda agent: agent.predict([0.5], deterministic=SEVERAL), r"deterministic=array\("),
+    (lambda agent: episode_of(agent, step=SEVERAL), r"step=array\(\[0, 1\]\): only steps 0 wait"),
+    (lambda agent: zooming.Desk(agent, "shop.db", reward_wait=HUGE), "reward_wait=1000"),
+    (lambda agent: episode_of(agent, next_info=SEVERAL), r"info is array\(\[0, 1\]\)"),
+    (lambda agent: agent.export("oil.py", name=SEVERAL), r"name=array\("),
+    (lambda agent: zooming.export_policy(7, "oil.py"), "agent=7 is not an agent"),
+    (lambda agent: zooming.evaluate(agent, exact=SEVERAL), r"exact=array\("),
+    (lambda agent: zooming.AdaptiveQ(oil(), ordered=[SEVERAL]), "ordered: no axis is named array"),
+    (
+        lambda agent: zooming.Auto(oil(), rule=np.zeros((2, 2))),
+        r"(?s)rule=array\(.* give \(function",
+    ),
+    (
+        lambda agent: zooming.Auto(oil(), resolver={7: 7}),
+        r"resolver=\{7: 7\}: give True, or a dict",
+    ),
+    (lambda agent: zooming.Records([1.0], dependent=SEVERAL), r"dependent=array\("),
+    (lambda agent: zooming.Records([HUGE]), "row 0 is 1000"),
+    (lambda agent: zooming.record(oil(), agent, 1, library=SEVERAL), r"library=array\("),
+    (lambda agent: zooming.check_agent(int), "give|agent"),
     (lambda agent: agent.learn(2, driver=["fused"]), r"driver=\['fused'\]: choose one of"),
     (lambda agent: zooming.evaluate(agent, seed=-1), "seed=-1: give a whole number"),
     (lambda agent: zooming.audit(agent, seed=0.5), "seed=0.5: give a whole number"),

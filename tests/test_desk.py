@@ -858,6 +858,17 @@ def test_the_command_changes_nothing_in_the_database(tmp_path, monkeypatch):
         assert list(database.iterdump()) == before
 
 
+def test_damaged_settings_are_refused_in_words(tmp_path):
+    path = tmp_path / "shop.db"
+    desk_at(str(path)).close()
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE meta SET value = '{' WHERE name = 'settings'")
+    with pytest.raises(
+        zooming.CheckpointError, match=r"shop\.db: the settings of the desk are dam"
+    ):
+        zooming.Desk.open(str(path))
+
+
 def test_alarms_are_raised_if_returns_fall_or_rewards_are_missing(tmp_path):
     desk = desk_at(str(tmp_path / "shop.db"), reward_wait="1h", default_reward=0.2)
     for k in range(120):

@@ -128,8 +128,8 @@ class Broken(Drift):
 
 
 @pytest.mark.parametrize(("make", "message"), [
-    (OldReset, r"OldReset: reset gave a ndarray, not \(observation, info\); write def reset\(self, "
-     r"\*, seed=None"),
+    (OldReset, r"OldReset: reset gave an observation alone, not \(observation, info\); write def "
+     r"reset\(self, \*, seed=None"),
     (Unseeded,
      r"Unseeded: reset takes no seed; write def reset\(self, \*, seed=None, options=None\)"),
     (OldStep, "OldStep: step gave 4 values, the old interface of Gym; give five: observation, "

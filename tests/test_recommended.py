@@ -12,8 +12,8 @@ from helpers import AGENTS, knowledge, oil
 from zooming.agents.base.agent import ENOUGH_STARTS
 from zooming.agents.planner.planner import Planner
 from zooming.kernels import IS_JIT_DISABLED
-from zooming.kernels.plans.layout import REPLAYS
-from zooming.partitions.cells import expect, rank_plans
+from zooming.kernels.plans.layout import MARGIN, REPLAYS
+from zooming.partitions.cells import CellTable, expect, rank_plans
 
 compiled_only = pytest.mark.skipif(IS_JIT_DISABLED, reason="plans take seconds if not compiled")
 
@@ -32,8 +32,9 @@ def judged(agent, returns):
 
 
 @compiled_only
-def test_a_plan_that_earns_clearly_less_is_not_recommended():
-    agent = zooming.Planner(oil(), seed=0)
+def test_a_plan_that_earns_clearly_less_or_that_the_model_doubts_is_not_recommended(monkeypatch):
+    agent, gains = zooming.Planner(oil(), seed=0), {"model": 0.1}
+    monkeypatch.setattr(CellTable, "_gain", lambda *policies: gains["model"])
     agent.learn(200)
     rng = np.random.default_rng(0)
     assert judged(agent, []) is None  # nobody played: all samples are used
@@ -50,6 +51,9 @@ def test_a_plan_that_earns_clearly_less_is_not_recommended():
     agent.table.earned[:, 1] = 4.0, 3.0, 3.0
     agent.table.earned[:, 2] = 0.1
     assert judged(agent, [3.0, 3.1]) is good  # age alone is no reason
+    gains["model"] = 0.0
+    assert judged(agent, [4.2, 4.3] * 20) is good  # returns of plans that explore may deceive
+    gains["model"] = 0.1
     assert judged(agent, [4.2, 4.3] * 20) is not good
 
 
@@ -70,7 +74,7 @@ def test_what_is_expected_of_a_plan_is_shrunk_by_the_variance_between_plans():
         errors.append([abs(found - true[0]), abs(own[0] - true[0]), error])
     shrunk, plain, error = np.array(errors).T
     assert np.mean(shrunk**2) < 0.6 * np.mean(plain**2)
-    assert np.mean(shrunk > 2 * error) < 0.15
+    assert np.mean(shrunk > 2 * error) < 0.02  # of an error of the shrunk mean, 0.06
 
 
 @compiled_only
@@ -364,16 +368,17 @@ def test_episodes_side_by_side_replay_and_count_only_for_what_plays_still():
     assert agent.table.core["plays"][0] == 0
 
 
-def test_the_model_decides_between_plans_that_differ_by_noise_and_returns_if_not():
+def test_a_new_plan_must_be_better_by_the_model_and_not_worse_by_returns_beyond_noise():
     rng = np.random.default_rng(0)
     for _ in range(200):
-        (old, new), gain = rng.normal(5.0, 1.0, 2), rng.normal()
+        (old, new), gain = rng.normal(5.0, 1.0, 2), rng.normal(0.0, 5.0)
         earned = np.array([[30, old, 3e5, 0.0], [10, 5.0, 1e5, 0.7]])  # the deviation is 100
         is_first, noisy = rank_plans(earned, np.array([20, new, 2e5]), gain)
-        assert is_first == (gain >= 0) == (noisy[0, 1] == new)
+        error = np.sqrt(6e5 / 57 / 60)  # of the mean of all 60 returns
+        assert is_first == (gain >= MARGIN * error) == (noisy[0, 1] == new)
         earned[:, 2] = 1e-9
         is_first, exact = rank_plans(earned, np.array([20, new, 1e-9]), gain)
-        assert is_first == (new >= old) == (exact[0, 1] == new)
+        assert is_first == (new >= old and gain > 0.0) == (exact[0, 1] == new)
         for rows in (noisy, exact):  # all plans, each with its gain
             if rows[0, 1] == new:
                 np.testing.assert_allclose(rows[[0, 2, 1], 3], [0, gain, 0.7 + gain], atol=1e-12)

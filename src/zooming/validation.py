@@ -10,6 +10,7 @@ import math
 import numbers
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -56,6 +57,7 @@ HABITS = {
 P = ParamSpec("P")
 T = TypeVar("T")
 _ANY = inspect.Parameter.VAR_KEYWORD
+_POINTS = ("observation", "action", "next_observation")  # arguments that may be arrays
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -85,6 +87,9 @@ def known_options(function: Callable[P, T]) -> Callable[P, T]:
         except TypeError as error:
             _refuse_call(error, f"call {called.__name__}({', '.join([*required, '...'])})")
             raise
+        except ValueError as error:
+            _refuse_array(error, function, arguments, options)
+            raise
 
     return checked
 
@@ -107,6 +112,9 @@ def step_first(method: Callable[P, T]) -> Callable[P, T]:
             fix = f"call agent.{method.__name__}({form}), where step counts the "
             _refuse_call(error, fix + "steps of the episode from 0")
             raise
+        except ValueError as error:
+            _refuse_array(error, method, arguments, options)
+            raise
 
     return called
 
@@ -122,6 +130,29 @@ def _refuse_call(error: TypeError, fix: str) -> None:
     """Raise OptionError if the arguments of a call did not fit, not if something in it failed."""
     if error.__traceback__ is not None and error.__traceback__.tb_next is None:
         raise OptionError(f"{str(error).partition(') ')[2]}: {fix}") from error
+
+
+def _refuse_array(
+    error: ValueError,
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
+) -> None:
+    """Raise OptionError if an array was given for an argument that is tested for truth here."""
+    if "truth value of an array" not in str(error) or _raised_elsewhere(error):
+        return
+    given: dict[str, Any] = inspect.signature(function).bind(*arguments, **options).arguments
+    for name, value in {**given, **options}.items():
+        if isinstance(value, np.ndarray) and value.size != 1 and name not in _POINTS:
+            raise OptionError(
+                f"{name}={short_repr(value)}: give a single value, not an array"
+            ) from error
+
+
+def _raised_elsewhere(error: Exception) -> bool:
+    """Return whether an error comes from outside of this package, such as an environment."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    return not frames[-1][0].f_code.co_filename.startswith(str(Path(__file__).parent))
 
 
 def refuse_unknown(label: str, names: Iterable[str], make: Callable[..., Any]) -> None:
@@ -251,9 +282,15 @@ def check_list(given: Any, what: str) -> list[Any]:
 
 def as_path(path: Any) -> Path:
     """Return a Path. Raise ConfigurationError for what is none."""
-    if not isinstance(path, (str, os.PathLike)):
+    if not isinstance(path, (str, os.PathLike)) or path == "":
         raise ConfigurationError(f"{short_repr(path)} is not a path; give the name of a file")
     return Path(path)
+
+
+def check_is_agent(agent: Any) -> None:
+    """Raise ConfigurationError for what is no agent."""
+    if not all(hasattr(agent, part) for part in ("predict", "axes", "problem")):
+        raise ConfigurationError(f"agent={short_repr(agent)} is not an agent of zooming")
 
 
 def check_choice(name: str, given: str, allowed: Iterable[str]) -> str:
@@ -333,8 +370,8 @@ def takes_arguments(function: Callable[..., Any], *arguments: Any) -> bool:
 
 def import_frames(library: str | None, what: str) -> Any:
     """Return the library of data frames: polars or pandas, or with None the first that is there."""
-    if library not in (None, *FRAMES):
-        raise ConfigurationError(f'library={library!r}: choose "polars" or "pandas"')
+    if library is not None and (not isinstance(library, str) or library not in FRAMES):
+        raise ConfigurationError(f'library={short_repr(library)}: choose "polars" or "pandas"')
     for name in FRAMES if library is None else (library,):
         try:
             return importlib.import_module(name)

@@ -31,7 +31,14 @@ from zooming.errors import CheckpointError, ConfigurationError, TransitionError,
 from zooming.logs.reading import ORDER
 from zooming.logs.record import make_log
 from zooming.spaces.flatten import INTERVAL
-from zooming.validation import check_choice, check_float, check_int, known_options, short_repr
+from zooming.validation import (
+    as_float,
+    check_choice,
+    check_float,
+    check_int,
+    known_options,
+    short_repr,
+)
 
 LEARNERS = ("behind", "here", "elsewhere")
 SEVERAL = ("sum", "first")
@@ -58,9 +65,15 @@ def seconds(given: Any, name: str) -> float | None:
     number = r"\s*([0-9]+\.?[0-9]*)\s*([smhdw])\s*"
     if isinstance(given, str) and (found := re.fullmatch(number, given)):
         given = float(found[1]) * _UNITS[found[2]]
-    if isinstance(given, (int, float)) and type(given) is not bool and 0 < given < math.inf:
+    if (
+        isinstance(given, (int, float))
+        and type(given) is not bool
+        and 0 < as_float(given) < math.inf
+    ):
         return float(given)
-    raise ConfigurationError(f"{name}={given!r}: give seconds, or text such as '30m', '12h', '2d'")
+    raise ConfigurationError(
+        f"{name}={short_repr(given)}: give seconds, or text such as '30m', '12h', '2d'"
+    )
 
 
 @dataclass(frozen=True)
@@ -337,7 +350,13 @@ class Desk:
             raise ConfigurationError(
                 f"{self.storage.name} has no desk; zooming.Desk(agent, place) makes one"
             )
-        self.settings: dict[str, Any] = json.loads(found["settings"])
+        try:
+            self.settings: dict[str, Any] = json.loads(found["settings"])
+        except (KeyError, ValueError) as error:
+            raise CheckpointError(
+                f"{self.storage.name}: the settings of the desk are damaged ({error}); "
+                "restore the database from a copy"
+            ) from error
         self._kind, self._where = kind, learner
         self._apprentice = apprentice
         self._queue: list[_Job] = []

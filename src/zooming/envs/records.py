@@ -624,7 +624,7 @@ def _first_text(values: Any) -> str:
     for place, value in np.ndenumerate(np.atleast_1d(cells)):
         try:
             float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             if isinstance(value, (list, tuple)):
                 return "the rows have different lengths"
             row, *rest = place

@@ -34,7 +34,14 @@ from zooming.export.write import export_policy
 from zooming.spaces.flatten import CATEGORICAL
 from zooming.spaces.masks import has_mask, split_info
 from zooming.spaces.names import printable_names
-from zooming.validation import Floats, Ints, check_int, count_noun, known_options
+from zooming.validation import (
+    Floats,
+    Ints,
+    check_int,
+    check_is_agent,
+    count_noun,
+    known_options,
+)
 
 DEFAULT_RULES = 8
 EPISODES = 500  # of a measurement
@@ -132,8 +139,7 @@ def explain(
 
 def _check_agent(agent: Any) -> Any:
     """Return the agent, or a copy with its own policy if it was loaded without its rule."""
-    if not all(hasattr(agent, part) for part in ("predict", "axes", "problem")):
-        raise ConfigurationError(f"agent={agent!r} is not an agent of zooming")
+    check_is_agent(agent)
     is_without_rule = getattr(agent, "is_guided", False) and agent.guide.rule is None
     return own_policy(agent) if is_without_rule else agent
 

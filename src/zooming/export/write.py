@@ -20,7 +20,7 @@ from zooming.export.writers.code import c_header, python_module
 from zooming.export.writers.json_document import json_document
 from zooming.export.writers.sql import sql_query
 from zooming.partitions.cells import CellTable
-from zooming.validation import as_path, known_options
+from zooming.validation import as_path, check_is_agent, known_options
 
 # Ending of the file: the function that writes a form, given the options of `export_policy`.
 WRITERS: dict[str, Callable[[PolicyForm, dict[str, Any]], str]] = {
@@ -143,6 +143,7 @@ def policy_form(agent: Any) -> PolicyForm:
     """Return the policy of an agent as a decision tree, or as a grid of actions that are mixed."""
     if isinstance(agent, PolicyForm):
         return agent
+    check_is_agent(agent)
     warn_untrained(agent)
     inner = recommended(agent)
     if isinstance(getattr(inner, "plan", None), GridPolicy):

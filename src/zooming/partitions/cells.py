@@ -320,35 +320,46 @@ PLAYS, RETURN, SQUARES, GAIN = range(4)
 _MOST_PLANS = 20  # recent plans that are compared: those of about the last 85 % of the episodes
 
 
+def pool_variance(recent: Floats) -> tuple[float, float]:
+    """Return (number of episodes, variance of their returns within plans)."""
+    total = float(recent[:, PLAYS].sum())
+    return total, float(recent[:, SQUARES].sum()) / max(1.0, total - len(recent))
+
+
 def expect(plan: Floats, recent: Floats) -> tuple[float, float]:
     """Return (expected mean return, standard error) of a plan: its own, shrunk to that of all.
+
+    The error is that of its own returns, not the smaller one of the shrunk mean, which would hold
+    only if plans differed as the variance between them says.
 
     The variance between plans is DerSimonian and Laird's. It is 0 if the means of `recent` plans
     differ by no more than the variance within plans explains.
     """
-    plays, means, squares = recent.T[:GAIN]
-    total, freedom, share = float(plays.sum()), len(recent) - 1, 0.0
-    mean = float(plays @ means) / total
-    within = float(squares.sum()) / max(1.0, total - len(recent))
+    plays, means = recent.T[:SQUARES]
+    total, within = pool_variance(recent)
+    mean, share = float(plays @ means) / total, 0.0
     away = float(plays @ (means - mean) ** 2)
     # The divisor is at least 1 if there are several plans.
-    between = (away - freedom * within) / max(1.0, total - float(plays @ plays) / total)
+    divisor = max(1.0, total - float(plays @ plays) / total)
+    between = (away - (len(recent) - 1) * within) / divisor
     if between > 0.0:  # rewards of 1e-160 have squares that are 0
         share = between / (between + within / plan[PLAYS])
-    square = within * (share / plan[PLAYS] + (1.0 - share) ** 2 / total)
-    return float(mean + share * (plan[RETURN] - mean)), math.sqrt(square)
+    return float(mean + share * (plan[RETURN] - mean)), math.sqrt(within / plan[PLAYS])
 
 
 def rank_plans(earned: Floats, played: Floats, gain: float) -> tuple[bool, Floats]:
     """Return whether one more plan is recommended, and `CellTable.earned` with its row `played`.
 
-    It is, and is then the first row, unless less is expected of it than of the one that was first.
-    By the model it earns `gain` more. What returns say beyond the models is shrunk to that of all
-    plans. If plans differ by noise alone, the model decides.
+    By the model it earns `gain` more than the one that was first. It is, and is then the first row,
+    if that is MARGIN standard errors of the mean return of all plans, and if no less is expected of
+    it. What returns say beyond the models is shrunk to that of all plans.
     """
     rows = np.vstack([earned, [*played, -gain]])
     beyond = rows + np.outer(rows[:, GAIN], np.arange(4) == RETURN)
-    is_first = gain + expect(beyond[-1], beyond)[0] >= expect(beyond[0], beyond)[0]
+    total, within = pool_variance(rows)
+    is_first = gain >= layout.MARGIN * math.sqrt(within / total) and (
+        gain + expect(beyond[-1], beyond)[0] >= expect(beyond[0], beyond)[0]
+    )
     if is_first:
         rows[:, GAIN] += gain
         rows = rows[[-1, *range(1, len(earned)), 0]]

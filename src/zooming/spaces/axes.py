@@ -297,7 +297,7 @@ def _find(axes: list[Axis], name: Any, option: str) -> list[Axis]:
     `option` is the name of the argument in error messages.
     """
     part = f"{name}["
-    found = [one for one in axes if name in (one.name, one.path) or one.path.startswith(part)]
+    found = [one for one in axes if str(name) in (one.name, one.path) or one.path.startswith(part)]
     if not found:
         close = difflib.get_close_matches(str(name), [axis.name for axis in axes], 1, 0.5)
         hint = f"did you mean {close[0]!r}? " if close else ""

@@ -52,6 +52,7 @@ from zooming.validation import (
     LARGEST_REWARD,
     SMALLEST_SPAN,
     Floats,
+    check_flag,
     check_int,
     count_own_frames,
     short_repr,
@@ -178,7 +179,8 @@ class Auto(Portfolio):
     def _make_resolver(self, given: bool | Mapping[str, Any], seed: int) -> Resolver | None:
         if given is False:
             return None
-        if self._form is not None or not (given is True or isinstance(given, Mapping)):
+        is_named = isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
+        if self._form is not None or not (given is True or is_named):
             raise ConfigurationError(
                 f"resolver={short_repr(given)}: give True, or a dict of options of Resolver, such "
                 'as {"model": env, "outcome": function}; and no rule= beside it'
@@ -445,6 +447,7 @@ class Auto(Portfolio):
             "started anew after episodes": when returns had fallen clearly, if ever. `print` shows
             it readably.
         """
+        check_flag(constants, "constants")
         believed = self.planner.status()
         for name in ("horizon", "recommended should earn", "warnings"):  # said of all agents
             del believed[name]

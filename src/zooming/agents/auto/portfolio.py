@@ -376,7 +376,7 @@ class Portfolio(Delegate):
                 self._close_episode()
                 self._choose()
                 self.counts[IS_OPEN] = 1
-            masks = {"info": info} if info and has_mask(info) else {}
+            masks = {"info": info} if info is not None and has_mask(info) else {}
             action = self.player.act(step, observation, **masks)
             self._order.acted(step, state)
             return action

@@ -42,7 +42,7 @@ class Form:
             self._decide, ranges = rule
             self.names = tuple(ranges)
             self.low, self.high = np.array([ranges[name] for name in ranges], float).T
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, LookupError):
             self.names = ()
         is_fine = callable(self._decide) and bool(self.names)
         if not is_fine or not (np.isfinite(self.high - self.low) & (self.low < self.high)).all():

@@ -135,7 +135,8 @@ class Episode:
             The step to learn from. The last one first makes values known to the steps before it.
         """
         step = next(iter(self._waiting), -1) if step is None else step
-        if self.is_over or step not in [*self._waiting]:  # also if `step` has no hash
+        is_number = isinstance(step, (int, np.integer))
+        if self.is_over or not is_number or step not in self._waiting:
             raise self._refuse("update", step)
         check_flag(terminated, "terminated")
         check_flag(truncated, "truncated")
@@ -227,7 +228,7 @@ def act_in(
     with agent.run.lock:
         if play.drawn.get("rule"):
             return agent.guide.rule_action(step, observation, info)
-        return agent.act_play(play, step, observation, info if info and has_mask(info) else None)
+        return agent.act_play(play, step, observation, info if has_mask(info) else None)
 
 
 def learn_in(
@@ -243,7 +244,8 @@ def learn_in(
 ) -> None:
     """Learn from a step of an episode. The steps may come in any order."""
     transition = (step, observation, action, reward, next_observation, bool(terminated))
-    is_used = next_info and (agent.sees_outcomes or has_mask(next_info))
+    # `has_mask` first: it refuses what is no dict.
+    is_used = has_mask(next_info) or (next_info and agent.sees_outcomes)
     masks: dict[str, Any] = {"next_info": next_info} if is_used else {}
     with agent.run.lock:
         if play.drawn.get("rule"):

@@ -338,8 +338,10 @@ def _copy(observation: Any) -> Any:
 
 
 def _answer_text(answer: Any) -> str:
-    """Return a phrase on what an environment returned: "4 values", or a type if not a tuple."""
-    return f"{len(answer)} values" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
+    """Return a phrase on what an environment returned: "4 values", or itself if not a tuple."""
+    if isinstance(answer, np.ndarray):
+        return "an observation alone"
+    return f"{len(answer)} values" if isinstance(answer, tuple) else short_repr(answer)
 
 
 def horizon_of(env: Any, horizon: int | None) -> int:

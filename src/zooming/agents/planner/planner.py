@@ -27,6 +27,7 @@ from zooming.kernels.plans.layout import (
     CORE,
     ENDED,
     FLAT,
+    MEAN_REWARD,
     NONE,
     OLD,
     OPTIMISM,
@@ -51,6 +52,7 @@ def allowed_rows(allowed: Feasible | None) -> Floats:
 PHASE = {"plan": "n_plans", "replays": "replays"}  # entries of `drawn`: fields of `core`
 MANY = 20  # categories of an axis that are probably quantities
 SMALL = 0.02  # share of the reward range that the rewards seen should span
+ABSURD = 1e6  # a few rewards so many times as large as all others are probably errors
 
 
 class Planner(Agent):
@@ -482,7 +484,7 @@ class Planner(Agent):
             )
         if least == most:
             found.append(f"every reward was {plain(least)}: no action was better than another")
-        found += self._doubt_promise()
+        found += self._doubt_promise() + self._doubt_large_rewards()
         longest = int(table.samples.steps[:n].max()) + 1
         if longest < self.horizon:
             found.append(
@@ -523,6 +525,23 @@ class Planner(Agent):
         return [
             f"the model promises {plain(promise)} from the recommended policy, but episodes of "
             f"such plans earned {plus_minus(mean, own)}: trust what was earned"
+        ]
+
+    def _doubt_large_rewards(self) -> list[str]:
+        """Return a sentence if at most a hundredth of the rewards are ABSURD times all others."""
+        n = self.table.n_samples
+        rewards = self.table.samples.numbers[:n, MEAN_REWARD]
+        order = np.argsort(-np.abs(rewards), kind="stable")
+        sizes = np.abs(rewards[order[: n // 100 + 2]])
+        is_absurd = (sizes[1:] > 0.0) & (sizes[:-1] > ABSURD * sizes[1:])
+        if not is_absurd.any():
+            return []
+        step, reward = int(self.table.samples.steps[order[0]]), float(rewards[order[0]])
+        rest = float(sizes[1 + int(is_absurd.argmax())])
+        return [
+            f"a reward of {plain(reward)} at step {step} is {sizes[0] / rest:.0e} times as large "
+            f"as nearly all others, which are at most {plain(rest)}: the differences between those "
+            "are lost beside it; if it is an error, mend the environment and learn again"
         ]
 
     def __repr__(self) -> str:

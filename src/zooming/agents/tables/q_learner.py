@@ -49,7 +49,7 @@ from zooming.partitions.table import Answer
 from zooming.partitions.view import Partition
 from zooming.spaces.axes import Axes
 from zooming.spaces.masks import Allowed, Feasible, has_mask
-from zooming.validation import Floats, Ints, as_float, check_choice, check_int
+from zooming.validation import Floats, Ints, as_float, check_choice, check_flag, check_int
 
 _FLOAT = dtype(float64)
 DEFAULT_BONUS = 0.1  # c, for rewards that span 1
@@ -188,7 +188,12 @@ class QLearner(Agent):
             if not (axes.has_plain_actions and is_vector(action)):
                 played = problem.flat_action(step, action)
             next_value = math.nan
-            if next_info and has_mask(next_info) and not terminated and step + 1 < self.horizon:
+            if (
+                next_info is not None
+                and has_mask(next_info)
+                and not terminated
+                and step + 1 < self.horizon
+            ):
                 flat = problem.flat_state(step, next_observation, "next ")
                 problem.check_point(step, flat, 0, "next ")
                 next_value = self._value_at(self.table, step + 1, next_observation, next_info)
@@ -199,6 +204,7 @@ class QLearner(Agent):
             except (TypeError, ValueError):  # not float64 vectors: convert them below
                 code = WRONG_SIZE
             if code != FINE and code != DUE:
+                terminated = check_flag(terminated, "terminated")
                 state, played = (
                     problem.flat_state(step, observation),
                     problem.flat_action(step, action),
@@ -273,7 +279,7 @@ class QLearner(Agent):
             self.checked_state(step, observation)  # raise before the restart forgets anything
             self._restart_if_due()
         axes, table = self.axes, self.table
-        if info and has_mask(info):
+        if info is not None and has_mask(info):
             state, allowed = self.problem.flat_state(step, observation), self._feasible(step, info)
             rule = int(table.core["action_rule"][0])
             action, _ = self._select(table, step, state, TIES[self.ties], rule, allowed)

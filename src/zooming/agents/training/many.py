@@ -109,7 +109,7 @@ def build_agent(make_agent: Callable[..., Agent], env: Any, seed: int, **options
     )
     try:
         inspect.signature(make_agent).bind(*places, **names)
-    except TypeError as error:  # an agent instead of its class, or missing arguments
+    except (TypeError, ValueError) as error:  # an agent, missing arguments, or written in C
         name = getattr(make_agent, "__name__", repr(make_agent))
         raise ConfigurationError(
             f"{name} does not make agents from an environment and a seed ({error}); give an "
@@ -121,7 +121,10 @@ def build_agent(make_agent: Callable[..., Agent], env: Any, seed: int, **options
 
 def accepts(function: Callable[..., Any], name: str) -> bool:
     """Return whether a function accepts a keyword argument called `name`."""
-    parameters = inspect.signature(function).parameters
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:  # written in C: it has no signature
+        return False
     return name in parameters or any(
         p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()
     )

@@ -58,6 +58,7 @@ class Constants(NamedTuple):
     SLOPE: A[float, "up to this slope actions of neighbors are mixed; beyond they jump"] = 2.0
     PLAYED: A[float, "samples added to those of a cell when a play is counted"] = 0.3
     REPLAYS: A[float, "share of the episodes that play the recommended policy"] = 0.1
+    MARGIN: A[float, "standard errors of the mean return that a newer policy must earn more"] = 0.3
 
 
 CONSTANTS = Constants()
@@ -67,7 +68,7 @@ CONSTANTS = Constants()
     SPARING, UNITS, FEW_AXES, MORE_AXES, MANY_AXES, CELLS_PER_ROOT, MOST_CELLS, WIDTH_POWER, EVEN,
     END, PRIOR, ENOUGH, RIDGE, N_HATS, STRONG, FLAT, CLEAR, EXOGENOUS,
     LEAST_FREEDOM, MOST_CATEGORIES, OTHER_STEPS, LEAST_REPEATS, CLOSE, AGREE, EMPTY, SLOPE,
-    PLAYED, REPLAYS,
+    PLAYED, REPLAYS, MARGIN,
 ) = CONSTANTS  # fmt: skip
 SHARES = np.array([1e9, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.01])  # see `leave_one_out`
 
