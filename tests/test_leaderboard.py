@@ -178,12 +178,12 @@ def test_the_standings_count_who_is_better():
     best = cell("best", "p", [10.0, 12.0, 11.0], [99.0, 98.0, 99.0])
     level = cell("level", "p", [0.0, 52.0, 90.0], [80.0, 80.0, 80.0])
     rows = by_agent(standings([ours, best, level], "auto"))
-    assert [rows[agent][6] for agent in ("auto", "best", "level")] == [
+    assert [rows[agent][7] for agent in ("auto", "best", "level")] == [
         "–",
         "0 / 0 / 1",
         "0 / 1 / 0",
     ]
-    assert rows["best"][3].startswith("11.0 ±")  # percent per episode, 100 episodes
+    assert rows["best"][4].startswith("11.0 ±")  # percent per episode, 100 episodes
 
 
 def by_agent(table):
@@ -207,8 +207,8 @@ def test_means_are_over_problems_and_catastrophes_count_as_minus_100_percent():
     fine = cell("auto", "p", [10.0, 12.0], [88.0, 90.0])
     ruined = cell("auto", "q", [900.0, 30.0], [-900.0, 70.0])
     row = by_agent(standings([fine, ruined], "auto"))["auto"]
-    assert row[3].startswith("63.0 ±")  # 11 and (200 + 30) / 2
-    assert row[4:6] == ["37.0 ± 83.3", "-15.0"]  # 89 and (-100 + 70) / 2; 1.96 sqrt(1 + 85^2) / 2
+    assert row[4].startswith("63.0 ±")  # 11 and (200 + 30) / 2
+    assert row[5:7] == ["37.0 ± 83.3", "-15.0"]  # 89 and (-100 + 70) / 2; 1.96 sqrt(1 + 85^2) / 2
 
 
 def test_the_board_says_what_agents_are_told():

@@ -67,7 +67,8 @@ AGENTS = (
     "grid-q,rule-search,resolver,sb3:PPO"
 )
 TOLD = {"rule-search": "the rule's form", "resolver": "the dynamics"}  # others: nothing
-EPISODES, N_SEEDS, N_DEEP_SEEDS = (500, 2_000), 20, 3
+SLOW = ("net-mb", "grid-q", "rule-search", "resolver", DEEP)  # nine tenths of the time
+EPISODES, N_SEEDS, N_SLOW_SEEDS = (500, 2_000), 20, 3
 VALUE_EPISODES = 1_000  # on which a final policy is valued
 REFERENCE_EPISODES, REFERENCE_SEEDS = 2_000, 20
 QUICK_PROBLEMS = ("newsvendor", "queue", "bidding", "graph-ambulance", "oil")
@@ -84,7 +85,8 @@ is valued on 1,000 episodes: 0 % is random, 100 % optimal. The error of V\\* and
 bring it above 100. Loss and final policy are means over the problems of the means over the runs,
 where a run below -100 %, or that loses more than 200 %, counts as such. Least is the final policy
 on the problem where it is least. ± is half a 95 % interval over the seeds. Told is what an agent
-knows beyond the spaces. leaderboard.csv has the numbers of each problem."""
+knows beyond the spaces and the range of rewards; a resolver takes it that the noise does not depend
+on state and action. leaderboard.csv has the numbers of each problem."""
 
 
 def leaderboard(
@@ -94,7 +96,7 @@ def leaderboard(
     agents: str | None = None,
     episodes: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="K ...")] = None,
     seeds: int | None = None,
-    deep_seeds: int = N_DEEP_SEEDS,
+    slow_seeds: int = N_SLOW_SEEDS,
     entropy: int = 0,
     engine: str = "local",
     workers: int | None = None,
@@ -116,8 +118,8 @@ def leaderboard(
             with all others. By default auto, its relatives and the rivals.
         episodes: numbers of episodes, each with runs of its own. By default 500 2000.
         seeds: number of runs of each agent on each problem. By default 20.
-        deep_seeds: number of runs of agents that take minutes a run (sb3:...). They play the
-            smallest number of episodes alone.
+        slow_seeds: number of runs of net-mb, grid-q, rule-search, resolver and deep agents
+            (sb3:...). Deep agents play the smallest number of episodes alone.
         entropy: number from which the seeds are derived. Another number gives other seeds.
         engine: local (processes on this machine) or ray.
         workers: number of processes. By default one per core.
@@ -128,7 +130,7 @@ def leaderboard(
     options: dict[str, Any] = {
         "engine": engine, "workers": workers, "address": address, "progress_bar": True,
     }  # fmt: skip
-    check_int(deep_seeds, "deep_seeds", 1)
+    check_int(slow_seeds, "slow_seeds", 1)
     n_seeds = (QUICK_SEEDS if quick else N_SEEDS) if seeds is None else seeds
     every = sorted({*(episodes or (QUICK_EPISODES if quick else EPISODES))})
     played = [
@@ -144,7 +146,7 @@ def leaderboard(
     reference = next(a.label for a in choices for p in played if (p.name, a.label) not in refused)
 
     def study_of(problem: Problem, agent: AgentChoice, k: int) -> tuple[Study, Path]:
-        n = deep_seeds if agent.kind.startswith(DEEP) else n_seeds
+        n = min(n_seeds, slow_seeds) if agent.kind.startswith(SLOW) else n_seeds
         study = Study([problem], [agent], k, n, entropy=entropy, value_episodes=VALUE_EPISODES)
         return study, _folder(folder, study, str(k), agent.label)
 
@@ -312,14 +314,14 @@ def standings(cells: Sequence[Cell], reference: str) -> str:
         times = [one.cpu_seconds for one in ours if one.cpu_seconds is not None]
         is_partial = len(ours) < n_problems
         told = TOLD.get(agent.partition(":")[0], "nothing")
-        row = [agent, told, str(len(ours)) if is_partial else "all", _pm(loss), _pm(percent)]
-        row += [f"{least:.1f}", record]
+        row = [agent, told, str(len(ours)) if is_partial else "all", str(len(ours[0].regret))]
+        row += [_pm(loss), _pm(percent), f"{least:.1f}", record]
         row += [f"{np.mean(times):.3g}" if times else "–"]
         row += [f"{np.mean([one.nbytes for one in ours]) / 1e3:,.0f}"]
         lines.append(((is_partial, loss.mean), row))
     better_than = f"{reference} better / level / worse"
-    head = ["agent", "told", "problems", "loss, %", "final policy, %", "least", better_than]
-    head += ["CPU s", "kB"]
+    head = ["agent", "told", "problems", "seeds", "loss, %", "final policy, %", "least"]
+    head += [better_than, "CPU s", "kB"]
     rows = [head, ["---"] * len(head), *(row for _, row in sorted(lines))]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
