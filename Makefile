@@ -73,14 +73,17 @@ postgres:
 bench: $(COMPILED)
 	$(BIN)/python benchmarks/speed.py
 
-# The table of docs/lab/leaderboard.md, in out/leaderboard: 25 minutes of processor time. Without
-# vendor, where random actions lose a million, so that every agent is at 100 %; and with one disc.
+# The tables of docs/lab/leaderboard.md, in out/gallery and out/foreign: 25 minutes of processor time.
+# Foreign ones without vendor, where random actions lose a million, so that every agent is at 100 %,
+# with one disc, and without resolver: it takes minutes with three axes, and categories as numbers.
 FOREIGN := hotel bakery maintenance crop dosing plant dividends clinic greenhouse springs fishery \
 	disc-1 dike exam purchase crossing
+BOARD := $(abspath $(BIN))/zooming leaderboard --seeds 6
 leaderboard: $(INSTALLED) $(COMPILED)
-	cd benchmarks && $(abspath $(BIN))/zooming leaderboard --out ../out/leaderboard --seeds 8 --problems \
-		newsvendor inventory pricing queue admission storage autoscaling bidding allocation \
-		graph-ambulance river-swim regulator $(patsubst %,foreign:%-v0,$(FOREIGN))
+	$(BOARD) --out out/gallery --problems newsvendor inventory pricing queue admission storage \
+		autoscaling bidding allocation graph-ambulance river-swim regulator
+	cd benchmarks && $(BOARD) --out ../out/foreign --problems $(patsubst %,foreign:%-v0,$(FOREIGN)) --agents \
+		auto,planner,tree-q,adaptive-q,net-q,single-partition-q,randomized-q,net-mb,adaptive-mb,grid-q,sb3:PPO
 
 tables:  # which tables of measured results are older than the code that they measure
 	@$(PYTHON) tools/tables.py
