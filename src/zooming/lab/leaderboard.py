@@ -391,7 +391,7 @@ def mean_of(problems: Sequence[Floats]) -> Interval:
     The problems are fixed. With one seed, nothing is known of its error.
 
     >>> print(mean_of([np.array([1.0, 3.0]), np.array([5.0, 7.0])]))
-    4.00 (95% interval 2.61 to 5.39)
+    4.0 (95% interval 2.6 to 5.4)
     """
     mean = float(np.mean([one.mean() for one in problems]))
     variances = [one.var(ddof=1) / len(one) for one in problems if len(one) > 1]
