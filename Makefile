@@ -15,7 +15,7 @@ THREE := -n 3 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 BOUNDS := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/cache-boundscheck
 
-.PHONY: demo test wheel test-bounds test-plain test-fast compile-bounds lint bench tables browser compiler postgres docs figures clean
+.PHONY: demo test wheel test-bounds test-plain test-fast compile-bounds lint bench leaderboard tables browser compiler postgres docs figures clean
 
 demo: $(COMPILED)
 	$(BIN)/python examples/demo.py
@@ -72,6 +72,18 @@ postgres:
 
 bench: $(COMPILED)
 	$(BIN)/python benchmarks/speed.py
+
+# The tables of docs/lab/leaderboard.md, in out/gallery and out/foreign: 25 minutes of processor time.
+# Foreign ones without vendor, where random actions lose a million, so that every agent is at 100 %,
+# with one disc, and without resolver: it takes minutes with three axes, and categories as numbers.
+FOREIGN := hotel bakery maintenance crop dosing plant dividends clinic greenhouse springs fishery \
+	disc-1 dike exam purchase crossing
+BOARD := $(abspath $(BIN))/zooming leaderboard --seeds 6
+leaderboard: $(INSTALLED) $(COMPILED)
+	$(BOARD) --out out/gallery --problems newsvendor inventory pricing queue admission storage \
+		autoscaling bidding allocation graph-ambulance river-swim regulator
+	cd benchmarks && $(BOARD) --out ../out/foreign --problems $(patsubst %,foreign:%-v0,$(FOREIGN)) --agents \
+		auto,planner,tree-q,adaptive-q,net-q,single-partition-q,randomized-q,net-mb,adaptive-mb,grid-q,sb3:PPO
 
 tables:  # which tables of measured results are older than the code that they measure
 	@$(PYTHON) tools/tables.py

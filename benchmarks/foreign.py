@@ -2,7 +2,8 @@
 
 Run `python benchmarks/foreign.py` to compute the reference values of all problems again. They are
 kept in `foreign.json`: the optimal value V*, the value of random actions, of the rule, and of the
-best constant action. `python benchmarks/learning.py --set foreign` measures agents.
+best constant action. `python benchmarks/learning.py --set foreign` measures agents. Studies and
+leaderboards know the problems with V* as `foreign:hotel-v0`, and so on, in this folder.
 
 V* is that of `zooming.solve`, or exact where a problem is a sum of independent parts. Problems of
 other packages have no V*; there the rule takes its place. The zero of the scale is the value of
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import io
 import json
 import math
@@ -45,7 +47,8 @@ class Foreign(NamedTuple):
     """A problem: how to make it, the rule of a practitioner, and V* with an optimal policy.
 
     `zero` is the constant action whose value is the zero of the scale, if it is not that of random
-    actions. `kept` problems are looked at once.
+    actions. `kept` problems are looked at once. `rewards` is their range, if random actions do not
+    show it.
     """
 
     make: Callable[[], Any]
@@ -53,6 +56,7 @@ class Foreign(NamedTuple):
     best: Callable[[], tuple[float, Policy]] | None = None
     zero: Any = None
     kept: bool = False
+    rewards: tuple[float, float] | None = None
 
 
 class Part(NamedTuple):
@@ -612,7 +616,7 @@ FOREIGN = {
     # Nine tenths of the mean demand.
     "vendor": Foreign(make_vendor, lambda step, x: [180.0], solved(make_vendor, 400), zero=[0.0]),
     # 0.8 of water a day, the mean rain and a share of the tank.
-    "crop": Foreign(make_crop, lambda step, x: [0.8], solved(make_crop, 40)),
+    "crop": Foreign(make_crop, lambda step, x: [0.8], solved(make_crop, 40), rewards=(0.0, 108.0)),
     # In proportion to the distance from the target.
     "dosing": Foreign(
         make_dosing,
@@ -668,7 +672,9 @@ FOREIGN = {
         kept=True,
     ),
     # Work a little less than half of every day.
-    "exam": Foreign(make_exam, lambda step, x: [0.45], solved(make_exam, 40), kept=True),
+    "exam": Foreign(
+        make_exam, lambda step, x: [0.45], solved(make_exam, 40), kept=True, rewards=(0.0, 100.0)
+    ),
     # Order 40 when the stock is below 15.
     "purchase": Foreign(
         make_purchase,
@@ -749,6 +755,10 @@ def compute(name: str) -> dict[str, Any]:
         "constant": constant,
         "action": np.atleast_1d(action).round(4).tolist(),
     }
+    if problem.best:
+        low, high = zooming.reward_range(problem.make(), 2000)
+        beyond = 0.5 * (high - low)  # rare outcomes
+        facts["rewards"] = problem.rewards or (low - beyond, high + beyond)
     if problem.zero is not None:
         facts["zero"] = play(problem.make(), lambda step, x: problem.zero, 4000, 3)
     return facts
@@ -762,6 +772,21 @@ def reference(name: str) -> tuple[float, float]:
     facts = json.loads(FACTS.read_text())[name]
     one = facts["rule"] if facts["best"] is None else facts["best"]
     return one, facts.get("zero", facts["random"])
+
+
+def make_stated(name: str) -> Any:
+    """Make a problem with V*; it states V* and the range of its rewards."""
+    env, facts = FOREIGN[name].make(), json.loads(FACTS.read_text())[name]
+    env.metadata = {**env.metadata, "optimal_return": facts["best"]}
+    env.unwrapped.reward_range = tuple(facts["rewards"])
+    return env
+
+
+for _name in [name for name, one in FOREIGN.items() if one.best]:  # foreign:hotel-v0, for studies
+    gym.register(
+        f"{_name}-v0", functools.partial(make_stated, _name), disable_env_checker=True,
+        order_enforce=False,
+    )  # fmt: skip
 
 
 def percent(name: str, which: str) -> float:

@@ -11,8 +11,9 @@ import pytest
 import zooming
 from zooming.agents.base import seeds
 from zooming.app import cli
+from zooming.envs.oil import Oil
 from zooming.lab import leaderboard
-from zooming.lab.leaderboard import Cell, Scale, interquartile_mean, markdown, standings
+from zooming.lab.leaderboard import Cell, Scale, markdown, standings
 from zooming.lab.study import engines
 from zooming.lab.study.store import Store
 
@@ -177,12 +178,12 @@ def test_the_standings_count_who_is_better():
     best = cell("best", "p", [10.0, 12.0, 11.0], [99.0, 98.0, 99.0])
     level = cell("level", "p", [0.0, 52.0, 90.0], [80.0, 80.0, 80.0])
     rows = by_agent(standings([ours, best, level], "auto"))
-    assert [rows[agent][4] for agent in ("auto", "best", "level")] == [
+    assert [rows[agent][7] for agent in ("auto", "best", "level")] == [
         "–",
         "0 / 0 / 1",
         "0 / 1 / 0",
     ]
-    assert rows["best"][2].startswith("11.0 ±")  # percent per episode, 100 episodes
+    assert rows["best"][4].startswith("11.0 ±")  # percent per episode, 100 episodes
 
 
 def by_agent(table):
@@ -199,25 +200,41 @@ def test_an_agent_without_all_problems_is_last():
     both = [cell("auto", problem, [5.0, 6.0], [90.0, 91.0]) for problem in "pq"]
     one = cell("few", "p", [1.0, 1.0], [99.0, 99.0])
     rows = by_agent(standings([*both, one], "auto"))
-    assert [(agent, row[1]) for agent, row in rows.items()] == [("auto", "all"), ("few", "1")]
+    assert [(agent, row[2]) for agent, row in rows.items()] == [("auto", "all"), ("few", "1")]
 
 
-def middle_half(values):
-    ordered = sorted(values)
-    cut = len(ordered) // 4
-    kept = ordered[cut : len(ordered) - cut]
-    return sum(kept) / len(kept)
+def test_means_are_over_problems_and_catastrophes_count_as_minus_100_percent():
+    fine = cell("auto", "p", [10.0, 12.0], [88.0, 90.0])
+    ruined = cell("auto", "q", [900.0, 30.0], [-900.0, 70.0])
+    row = by_agent(standings([fine, ruined], "auto"))["auto"]
+    assert row[4].startswith("63.0 ±")  # 11 and (200 + 30) / 2
+    assert row[5:7] == ["37.0 ± 83.3", "-15.0"]  # 89 and (-100 + 70) / 2; 1.96 sqrt(1 + 85^2) / 2
 
 
-def test_the_interquartile_mean_is_that_of_a_stratified_bootstrap():
-    rng, n_samples = np.random.default_rng(1), 60
-    problems = [rng.normal(0.0, 1.0, n) for n in (5, 4, 7)]
-    drawn = []
-    for i, runs in enumerate(problems):
-        n = len(runs)
-        numbers = np.random.default_rng([0, i, n]).integers(n, size=(n_samples, n))
-        drawn.append([[float(runs[k]) for k in row] for row in numbers])
-    again = [middle_half([one for rows in drawn for one in rows[b]]) for b in range(n_samples)]
-    found = interquartile_mean(problems, n_samples)
-    assert found.mean == pytest.approx(middle_half(np.concatenate(problems).tolist()))
-    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(again, [0.025, 0.975])))
+def test_the_board_says_what_agents_are_told():
+    cells = [
+        cell(agent, "p", [1.0], [99.0]) for agent in ("auto", "rule-search:sigma=1", "resolver")
+    ]
+    rows = by_agent(standings(cells, "auto"))
+    assert [row[1] for row in rows.values()] == ["nothing", "the dynamics", "the rule's form"]
+
+
+class Known(Oil):
+    """Oil that states an optimum."""
+
+    metadata = {**Oil.metadata, "optimal_return": 4.5}  # noqa: RUF012
+
+
+def test_a_problem_may_state_its_optimum(tmp_path):
+    gym.register("KnownOil-v0", Known)
+    arguments = ["--problems", "KnownOil-v0", "--agents", "median", "--episodes", "5"]
+    cli.main(["leaderboard", *arguments, "--seeds", "1", "--out", str(tmp_path / "board")])
+    assert table(tmp_path / "board")["optimum"].to_list() == [4.5]
+
+
+def test_deep_agents_play_the_smallest_number_of_episodes_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(leaderboard, "DEEP", "median")
+    arguments = ["--problems", "oil", "--agents", "random,median", "--episodes", "6", "5"]
+    cli.main(["leaderboard", *arguments, "--seeds", "2", "--out", str(tmp_path / "board")])
+    rows = table(tmp_path / "board").select("agent", "episodes").rows()
+    assert sorted(rows) == [("median", 5), ("random", 5), ("random", 6)]

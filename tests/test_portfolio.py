@@ -646,6 +646,35 @@ def test_an_agent_of_a_user_takes_part_in_the_python_driver():
         agent.check_savable()
 
 
+def test_the_first_agent_takes_the_check_of_the_portfolio_unless_its_update_is_a_users(monkeypatch):
+    class Own(zooming.Planner):
+        def update(self, step, *rest, **masks):
+            updates.append(step)
+            super().update(step, *rest, **masks)
+
+    env, updates, checks = stock_env(), [], []
+    for kind, n_checks in ((zooming.Planner, 2), (Own, 3)):  # the portfolio, its agents
+        agent = zooming.Portfolio([kind(env, seed=0), zooming.Planner(env, seed=1)], seed=0)
+        for one in (agent, *agent.agents):
+            monkeypatch.setattr(
+                one.problem, "check_transition", counted(one.problem.check_transition, checks)
+            )
+        checks.clear()
+        agent.learn(1, driver="python")
+        assert len(checks) == n_checks * agent.horizon
+    assert updates == list(range(agent.horizon))
+
+
+def counted(function, calls):
+    """The same function, which notes its calls."""
+
+    def called(*arguments):
+        calls.append(arguments)
+        return function(*arguments)
+
+    return called
+
+
 @pytest.mark.parametrize(
     ("name", "spoil", "sentence"),
     [

@@ -31,7 +31,14 @@ from zooming.errors import ConfigurationError, ZoomingError
 from zooming.lab.rivals.rival import versions_of
 from zooming.lab.study import engines
 from zooming.lab.study.configuration import FINAL_VALUE
-from zooming.lab.study.problems import DEEP, AgentChoice, Problem, agents_named, problem_named
+from zooming.lab.study.problems import (
+    DEEP,
+    AgentChoice,
+    Problem,
+    agents_named,
+    problem_named,
+    stated_optimum,
+)
 from zooming.lab.study.run_command import say_how_to_continue
 from zooming.lab.study.store import Store
 from zooming.lab.study.study import Study, find_optima, run_all
@@ -57,23 +64,29 @@ GROUPS = {"Operations problems": OPERATIONS, "Problems of the paper": PAPER}
 KNOWN = {**OPERATIONS, **PAPER}
 AGENTS = (
     "auto,planner,tree-q,adaptive-q,net-q,single-partition-q,randomized-q,net-mb,adaptive-mb,"
-    "grid-q,rule-search,sb3:PPO"
+    "grid-q,rule-search,resolver,sb3:PPO"
 )
-EPISODES, N_SEEDS, N_DEEP_SEEDS = (200, 500, 2_000), 20, 3
+TOLD = {"rule-search": "the rule's form", "resolver": "the dynamics"}  # others: nothing
+SLOW = ("net-mb", "grid-q", "rule-search", "resolver", DEEP)  # nine tenths of the time
+EPISODES, N_SEEDS, N_SLOW_SEEDS = (500, 2_000), 20, 3
 VALUE_EPISODES = 1_000  # on which a final policy is valued
 REFERENCE_EPISODES, REFERENCE_SEEDS = 2_000, 20
 QUICK_PROBLEMS = ("newsvendor", "queue", "bidding", "graph-ambulance", "oil")
 QUICK_AGENTS = "auto,planner,tree-q,adaptive-q,net-q,grid-q,rule-search"
 QUICK_EPISODES, QUICK_SEEDS = (200, 500), 5
 MOST_STUDIES = 100  # with the same workers: each study holds a lock, that is an open file
-N_RESAMPLES = 2000
+WIDE = 1.96  # standard errors of half a 95 % interval
+LEAST = -100.0  # percent: a run that is worse counts as such, so that no catastrophe hides the rest
 TABLE, CSV = "leaderboard.md", "leaderboard.csv"
 READING = """\
 Numbers are in units of the possible gain V\\* − V_random of a problem. Regret is what all episodes
 of learning lost against the optimum; the loss is regret per episode, in percent. The final policy
 is valued on 1,000 episodes: 0 % is random, 100 % optimal. The error of V\\* and of sampling may
-bring it above 100. Over several problems, loss and final policy are interquartile means of all
-runs. ± is half a 95 % interval over the seeds. leaderboard.csv has the numbers of each problem."""
+bring it above 100. Loss and final policy are means over the problems of the means over the runs,
+where a run below -100 %, or that loses more than 200 %, counts as such. Least is the final policy
+on the problem where it is least. ± is half a 95 % interval over the seeds. Told is what an agent
+knows beyond the spaces and the range of rewards; a resolver takes it that the noise does not depend
+on state and action. leaderboard.csv has the numbers of each problem."""
 
 
 def leaderboard(
@@ -83,7 +96,7 @@ def leaderboard(
     agents: str | None = None,
     episodes: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="K ...")] = None,
     seeds: int | None = None,
-    deep_seeds: int = N_DEEP_SEEDS,
+    slow_seeds: int = N_SLOW_SEEDS,
     entropy: int = 0,
     engine: str = "local",
     workers: int | None = None,
@@ -99,12 +112,14 @@ def leaderboard(
             cores. Other options have priority.
         problems: names of the board (newsvendor, river-swim, oil, ...), presets (zooming list) or
             Gymnasium ids of problems that zooming can solve. By default the twelve operations
-            problems and four of the paper.
+            problems and four of the paper. An environment may state its optimum, as
+            metadata["optimal_return"].
         agents: names separated by commas, with settings after colons. The first one is compared
             with all others. By default auto, its relatives and the rivals.
-        episodes: numbers of episodes, each with runs of its own. By default 200 500 2000.
+        episodes: numbers of episodes, each with runs of its own. By default 500 2000.
         seeds: number of runs of each agent on each problem. By default 20.
-        deep_seeds: number of runs of agents that take minutes a run (sb3:...).
+        slow_seeds: number of runs of net-mb, grid-q, rule-search, resolver and deep agents
+            (sb3:...). Deep agents play the smallest number of episodes alone.
         entropy: number from which the seeds are derived. Another number gives other seeds.
         engine: local (processes on this machine) or ray.
         workers: number of processes. By default one per core.
@@ -115,7 +130,7 @@ def leaderboard(
     options: dict[str, Any] = {
         "engine": engine, "workers": workers, "address": address, "progress_bar": True,
     }  # fmt: skip
-    check_int(deep_seeds, "deep_seeds", 1)
+    check_int(slow_seeds, "slow_seeds", 1)
     n_seeds = (QUICK_SEEDS if quick else N_SEEDS) if seeds is None else seeds
     every = sorted({*(episodes or (QUICK_EPISODES if quick else EPISODES))})
     played = [
@@ -131,7 +146,7 @@ def leaderboard(
     reference = next(a.label for a in choices for p in played if (p.name, a.label) not in refused)
 
     def study_of(problem: Problem, agent: AgentChoice, k: int) -> tuple[Study, Path]:
-        n = deep_seeds if agent.kind.startswith(DEEP) else n_seeds
+        n = min(n_seeds, slow_seeds) if agent.kind.startswith(SLOW) else n_seeds
         study = Study([problem], [agent], k, n, entropy=entropy, value_episodes=VALUE_EPISODES)
         return study, _folder(folder, study, str(k), agent.label)
 
@@ -141,7 +156,13 @@ def leaderboard(
         scales = _find_scales(folder, played, entropy, options)
         for k in every:
             print(f"{k:,} episodes", flush=True)
-            pairs = [(p, a) for p in played for a in choices if (p.name, a.label) not in refused]
+            pairs = [
+                (problem, agent)
+                for problem in played
+                for agent in choices
+                if (problem.name, agent.label) not in refused
+                and (k == every[0] or not agent.kind.startswith(DEEP))
+            ]
             studies = [study_of(problem, agent, k) for problem, agent in pairs]
             for first in range(0, len(studies), MOST_STUDIES):
                 run_all(studies[first : first + MOST_STUDIES], **options)
@@ -179,7 +200,9 @@ def _check(folder: Path, problems: Sequence[Problem]) -> None:
     """Raise ConfigurationError if a problem cannot be solved, or the folder has other files."""
     for problem in problems:
         try:
-            check_solvable(problem.make())
+            env = problem.make()
+            if stated_optimum(env) is None:
+                check_solvable(env)
         except ConfigurationError as error:
             raise ConfigurationError(
                 f"{problem.name} has no known optimum, the 100 % of a leaderboard: {error}. "
@@ -281,20 +304,24 @@ def standings(cells: Sequence[Cell], reference: str) -> str:
     n_problems, lines = len({one.problem for one in cells}), []
     for agent in dict.fromkeys(one.agent for one in cells):
         ours = [one for one in cells if one.agent == agent]
-        loss = interquartile_mean([100 * one.regret / one.episodes for one in ours])
-        percent = interquartile_mean([one.percent for one in ours])
+        loss = mean_of([np.minimum(100 * one.regret / one.episodes, 100 - LEAST) for one in ours])
+        percents = [np.maximum(one.percent, LEAST) for one in ours]
+        percent, least = mean_of(percents), min(float(one.mean()) for one in percents)
         found = [interval for one in ours if (interval := against(one, cells, reference))]
         better = sum(interval.low > 0 for interval in found)
         worse = sum(interval.high < 0 for interval in found)
         record = f"{better} / {len(found) - better - worse} / {worse}" if found else "–"
         times = [one.cpu_seconds for one in ours if one.cpu_seconds is not None]
         is_partial = len(ours) < n_problems
-        row = [agent, str(len(ours)) if is_partial else "all", _pm(loss), _pm(percent), record]
+        told = TOLD.get(agent.partition(":")[0], "nothing")
+        row = [agent, told, str(len(ours)) if is_partial else "all", str(len(ours[0].regret))]
+        row += [_pm(loss), _pm(percent), f"{least:.1f}", record]
         row += [f"{np.mean(times):.3g}" if times else "–"]
         row += [f"{np.mean([one.nbytes for one in ours]) / 1e3:,.0f}"]
         lines.append(((is_partial, loss.mean), row))
     better_than = f"{reference} better / level / worse"
-    head = ["agent", "problems", "loss, %", "final policy, %", better_than, "CPU s", "kB"]
+    head = ["agent", "told", "problems", "seeds", "loss, %", "final policy, %", "least"]
+    head += [better_than, "CPU s", "kB"]
     rows = [head, ["---"] * len(head), *(row for _, row in sorted(lines))]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -358,26 +385,18 @@ def _write(
     files.write_atomically(folder / TABLE, markdown(cells, refused, reference).encode())
 
 
-def interquartile_mean(problems: Sequence[Floats], n_resamples: int = N_RESAMPLES) -> Interval:
-    """Return the mean of the middle half of all runs on all problems, with a 95 % interval.
+def mean_of(problems: Sequence[Floats]) -> Interval:
+    """Return the mean over problems of the mean over seeds, with a 95 % interval over the seeds.
 
-    A quarter of the values, rounded down, is dropped at each end. The interval is that of a
-    bootstrap over the seeds; the problems are fixed.
+    The problems are fixed. With one seed, nothing is known of its error.
 
-    >>> print(interquartile_mean([np.array([1.0, 2.0, 3.0, 4.0]), np.array([5.0, 6.0, 7.0, 8.0])]))
-    4.50 (95% interval 3.50 to 5.25)
+    >>> print(mean_of([np.array([1.0, 3.0]), np.array([5.0, 7.0])]))
+    4.0 (95% interval 2.6 to 5.4)
     """
-
-    def middle(rows: Floats) -> Floats:
-        cut = rows.shape[1] // 4
-        return np.asarray(np.sort(rows, axis=1)[:, cut : rows.shape[1] - cut].mean(axis=1))
-
-    drawn = []
-    for i, runs in enumerate(problems):
-        rng = np.random.default_rng([0, i, len(runs)])
-        drawn.append(runs[rng.integers(len(runs), size=(n_resamples, len(runs)))])
-    low, high = np.quantile(middle(np.concatenate(drawn, axis=1)), [0.025, 0.975])
-    return Interval(float(middle(np.concatenate(problems)[None])[0]), float(low), float(high))
+    mean = float(np.mean([one.mean() for one in problems]))
+    variances = [one.var(ddof=1) / len(one) for one in problems if len(one) > 1]
+    half = WIDE * math.sqrt(sum(variances)) / len(problems)
+    return Interval(mean, mean - half, mean + half)
 
 
 def _mean(samples: Floats) -> Interval:

@@ -14,6 +14,7 @@ from zooming import kernels
 from zooming.agents.auto.returns import STUCK, Choice, Trend
 from zooming.agents.base.agent import Agent, Delegate
 from zooming.agents.base.episodes import EpisodeOrder, Play
+from zooming.agents.base.problem import Checked
 from zooming.agents.base.status import Status, clipping_text, plus_minus, warn_of_clipping
 from zooming.agents.files import checkpoints, registry
 from zooming.agents.files.options import accepted_options
@@ -276,8 +277,9 @@ class PendingUpdate(NamedTuple):
     """An update that not all agents of a portfolio have learned yet."""
 
     transition: tuple[Any, ...]  # the arguments of `update`
+    point: Checked  # and what the first agent's `checked_transition` makes of them
     masks: dict[str, Any]
-    n_before: list[int]  # episodes of each agent before it
+    n_before: list[int]  # episodes of each agent before it, if it begins one
     n_done: NDArray[np.int64]  # [1], number of agents that have learned it
     play: Play | None = None  # of an episode of `Agent.begin`
 
@@ -394,36 +396,40 @@ class Portfolio(Delegate):
     ) -> None:
         step, order = self.problem.check_step(step), self._order
         transition = (step, observation, action, reward, next_observation, terminated)
-        state, after = self._check_all(transition)
+        point = self._check_all(transition)
         is_over = bool(terminated) or step + 1 == self.horizon
         with self.run.lock:
             if self.counts[IS_OPEN]:
-                order.check_update(self.env_name, step, state)
+                order.check_update(self.env_name, step, point[0])
             self._settle()
             if step == 0 and not order.waits:  # others play this episode
                 self._close_episode()
             is_used = next_info and (self.sees_outcomes or has_mask(next_info))
             masks = {"next_info": next_info} if is_used else {}
-            self._update_all(transition, masks)
+            self._update_all(transition, point, masks)
             if is_over:
                 self._close_episode()
-            order.updated(step, after, is_over)
+            order.updated(step, point[3], is_over)
 
-    def _check_all(self, transition: tuple[Any, ...]) -> tuple[Floats, Floats]:
-        """Return state and next state. Raise TransitionError if an agent refuses the transition."""
+    def _check_all(self, transition: tuple[Any, ...]) -> Checked:
+        """Return the transition as the first agent learns it. Raise TransitionError if refused."""
         first, *others = (agent.problem for agent in self._parts)
-        state, _, _, after = first.check_transition(*transition[:5])
+        point = first.check_transition(*transition[:5])
         for problem in others:  # of the same axes, and perhaps another range of rewards
             problem.check_reward(transition[0], transition[3])
-        return state, after
+        return point
 
     def _update_all(
-        self, transition: tuple[Any, ...], masks: Mapping[str, Any], play: Play | None = None
+        self,
+        transition: tuple[Any, ...],
+        point: Checked,
+        masks: Mapping[str, Any],
+        play: Play | None = None,
     ) -> None:
         """Let all agents learn a checked transition."""
-        n_before = [agent.n_episodes for agent in self._parts]
+        n_before = [agent.n_episodes for agent in self._parts] if transition[0] == 0 else []
         n_done = np.zeros(1, np.int64)
-        self._update = PendingUpdate(transition, dict(masks), n_before, n_done, play)
+        self._update = PendingUpdate(transition, point, dict(masks), n_before, n_done, play)
         self._finish_update()
 
     # --- many episodes at once --------------------------------------------------------------------
@@ -487,9 +493,9 @@ class Portfolio(Delegate):
         self, play: Play, transition: tuple[Any, ...], masks: Mapping[str, Any]
     ) -> None:
         self.problem.check_step(transition[0])
-        self._check_all(transition)
+        point = self._check_all(transition)
         self._settle()
-        self._update_all(transition, masks, play)
+        self._update_all(transition, point, masks, play)
 
     def end_play(self, play: Play, total: float) -> None:
         k, own = self._player_of(play)
@@ -515,9 +521,10 @@ class Portfolio(Delegate):
         pending = self._update
         if pending is None:
             return
-        step, reward = pending.transition[0], pending.transition[3]
-        counts, total = self.counts.copy(), self._total.copy()
-        counts[N_EPISODES] += step == 0
+        step, changes = pending.transition[0], dict[str, Any](_update=None)
+        if step == 0:
+            counts = changes["counts"] = self.counts.copy()
+            counts[N_EPISODES] += 1
         player, own = (-1, None) if pending.play is None else self._player_of(pending.play)
         try:
             for k, agent in enumerate(self._parts):
@@ -526,16 +533,18 @@ class Portfolio(Delegate):
                     continue
                 if k == player and own is not None:
                     agent.update_play(own, pending.transition, pending.masks)
+                elif k == 0 and self.rewards == "refuse":  # clipped rewards must be counted
+                    agent.update_checked(pending.transition, pending.point, pending.masks)
                 else:
                     agent.update(*pending.transition, **pending.masks)
                 pending.n_done[0] = max(k + 1, pending.n_done[0])
         except Exception:  # of an agent of the user's: it is not tried again
-            vars(self).update(counts=counts, _update=None)
+            vars(self).update(changes)
             raise
-        if counts[IS_OPEN] and pending.play is None:
-            total[0] += float(reward)
+        if self.counts[IS_OPEN] and pending.play is None:
+            changes["_total"] = self._total + float(pending.transition[3])
         # One call, so that an interrupt changes all of them or none.
-        vars(self).update(counts=counts, _total=total, _update=None)
+        vars(self).update(changes)
 
     def learn_transitions(
         self, recorded: Transitions, done: NDArray[np.int64] | None = None

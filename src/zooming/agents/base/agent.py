@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from zooming.agents import warm_start as warm_starts
 from zooming.agents.base import episodes
 from zooming.agents.base.episodes import Episode, Play
-from zooming.agents.base.problem import LearningProblem, stated_steps
+from zooming.agents.base.problem import Checked, LearningProblem, stated_steps
 from zooming.agents.base.seeds import generator_at, seed_of
 from zooming.agents.base.status import Status, count_clipped
 from zooming.agents.files import checkpoints as stored
@@ -505,6 +505,12 @@ class Agent(ABC):
         if transition[0] == 0 and self.n_episodes == n_before:
             self.set_n_episodes(n_before + 1)
 
+    def update_checked(
+        self, transition: tuple[Any, ...], point: Checked, masks: Mapping[str, Any]
+    ) -> None:
+        """Call `update`. A class may read `point` instead of checking the transition again."""
+        self.update(*transition, **masks)
+
     def end_play(self, play: Play, total: float) -> None:
         """Count the return of an episode that has ended."""
         return  # most agents learn from steps alone
@@ -535,7 +541,7 @@ class Agent(ABC):
 
     def checked_transition(
         self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
-    ) -> tuple[Floats, Floats, float, Floats]:
+    ) -> Checked:
         """Return (state, action, reward, next state), each validated like `checked_state`.
 
         With `rewards="clip"`, a reward outside the range is clipped and counted. Raise

@@ -33,6 +33,7 @@ from zooming.validation import (
     short_repr,
 )
 
+Checked = tuple[Floats, Floats, float, Floats]  # state, action, reward, next state
 UNIT = (0.0, 1.0)  # the reward range if none is given, and the environment states none
 REWARDS = ("refuse", "clip")  # choices for a reward outside the range
 
@@ -124,7 +125,7 @@ class LearningProblem:
 
     def check_transition(
         self, step: int, observation: Any, action: Any, reward: float, next_observation: Any
-    ) -> tuple[Floats, Floats, float, Floats]:
+    ) -> Checked:
         """Return (state, action, reward, next state), validated, flat, and clipped if asked for."""
         step = self.check_step(step)
         reward = self.check_reward(step, reward)
@@ -136,8 +137,10 @@ class LearningProblem:
     def check_point(self, step: int, point: Floats, first_axis: int, what: str = "") -> Floats:
         """Return a flat point with rounding errors clipped. Raise TransitionError if outside."""
         axes = slice(first_axis, first_axis + len(point))
-        places = zip(point.tolist(), self.axes.sides[axes], strict=True)
-        if all(low <= value <= high for value, (low, high) in places):  # a quarter of the time
+        for value, (low, high) in zip(point.tolist(), self.axes.sides[axes], strict=True):
+            if not low <= value <= high:
+                break
+        else:  # a fifth of the time of what follows
             return point
         point, i = clip_rounding(point, self.axes.table[axes, LOW], self.axes.ends[axes])
         if i is not None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import UNDOUBTED, Agent
 from zooming.agents.base.episodes import Play
-from zooming.agents.base.problem import stated_range
+from zooming.agents.base.problem import Checked, stated_range
 from zooming.agents.base.status import Bandwidths, clipping_text, plain, plus_minus
 from zooming.agents.training.history import RunArrays
 from zooming.agents.training.replay import Transitions, record_samples, update_each
@@ -165,13 +165,24 @@ class Planner(Agent):
         one would learn that the next state is terminal. The value of the last step is the same.
         """
         transition = step, observation, action, reward, next_observation
-        point = self.checked_transition(*transition)
+        self._learn(step, self.checked_transition(*transition), terminated)
+
+    def update_checked(
+        self, transition: tuple[Any, ...], point: Checked, masks: Mapping[str, Any]
+    ) -> None:
+        if getattr(self.update, "__func__", None) is Planner.update:
+            self._learn(transition[0], point, transition[5])
+        else:  # a caller's own update
+            self.update(*transition, **masks)
+
+    def _learn(self, step: int, point: Checked, terminated: bool) -> None:
+        """Make a plan if an episode begins and one is due, and keep a transition."""
         with self.run.lock:
             if step == 0 and self.table.is_due:  # others act
                 self.table.refit()
             self._record(step, point, terminated)
 
-    def _record(self, step: int, point: tuple[Any, ...], terminated: bool) -> None:
+    def _record(self, step: int, point: Checked, terminated: bool) -> None:
         """Keep a transition that was checked."""
         table, (state, played, reward, after) = self.table, point
         table.reserve(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from zooming.lab.rivals.deep import DeepAgent
 from zooming.lab.rivals.grid_q import GridQ
 from zooming.lab.rivals.rule_search import RuleSearch
 from zooming.lab.study import modules
-from zooming.validation import check_choice, passes_options_to, suggest
+from zooming.validation import check_choice, check_float, passes_options_to, suggest
 
 
 @passes_options_to(MetricQ)
@@ -125,6 +126,15 @@ class Problem:
             except ConfigurationError:
                 _OPTIMA[key] = None
         return _OPTIMA[key]
+
+
+def stated_optimum(env: Any) -> float | None:
+    """Return `env.metadata["optimal_return"]`, the optimal mean return; None if not stated.
+
+    Problems that are sums of independent parts, for instance, are known but cannot be solved.
+    """
+    found = (env.metadata or {}).get("optimal_return")
+    return None if found is None else check_float(found, "optimal_return", -math.inf, math.inf)
 
 
 _OPTIMA: dict[str, Optimal | None] = {}

@@ -13,7 +13,13 @@ from zooming.analysis.regret import optimum_error
 from zooming.errors import ConfigurationError
 from zooming.lab.study import engines, modules
 from zooming.lab.study.configuration import Chunk, Configuration
-from zooming.lab.study.problems import AgentChoice, Problem, agent_named, resolve_problem
+from zooming.lab.study.problems import (
+    AgentChoice,
+    Problem,
+    agent_named,
+    resolve_problem,
+    stated_optimum,
+)
 from zooming.lab.study.store import CHUNKS, Optima, Store, StoredOptimum
 from zooming.plots.curves import Runs
 from zooming.validation import check_list, count_noun, import_frames, known_options
@@ -394,6 +400,9 @@ def _solve(problem: Problem, precision: str, is_strict: bool) -> StoredOptimum |
     """Solve a problem. If that fails, return None, or raise the error if `is_strict`."""
     try:
         modules.find_id(problem.env_id)
+        stated = stated_optimum(problem.make())
+        if stated is not None:
+            return StoredOptimum(stated, 0.0)
         optimal = problem.optimal(precision)
     except Exception:  # a user's environment may raise anything
         if is_strict:
