@@ -89,7 +89,11 @@ class PlainPlan:
     def make_features(self):
         """Write the quadratic of the coordinates, and hats of each strong drift."""
         x, n = self.coordinates(self.centers), self.n_axes
-        columns = [np.ones(len(x)), *x.T, *(x[:, i] * x[:, j] for i in range(n) for j in range(i, n))]
+        columns = [
+            np.ones(len(x)),
+            *x.T,
+            *(x[:, i] * x[:, j] for i in range(n) for j in range(i, n)),
+        ]
         self.n_quadratic = len(columns)
         counts = np.bincount(self.cells, self.weights, self.n_cells)
         for j in range(self.n_state):
