@@ -77,9 +77,10 @@ class PlainPlan:
         rest, total = w @ y**2 - (right * self.law).sum(axis=0), w @ y**2 - (w @ y) ** 2 / weight
         strength = np.maximum(0.0, total - rest) / n * weight / np.maximum(rest, 1e-300)
         self.strength = np.where((rest > 0.0) & (self.facts["is_exact"] == 0), strength, 0.0)
-        may = ~(self.is_category & (self.grid.bins > 1))[: self.n_state].any()
-        enough = self.weights.sum() >= self.c.ENOUGH * (1 + n)
-        self.has_drift = bool(may and enough and not self.facts["is_exact"])
+        self.has_drift = ~(self.is_category & (self.grid.bins > 1))[: self.n_state].any()
+        self.has_drift &= (
+            self.weights.sum() >= self.c.ENOUGH * (1 + n) and not self.facts["is_exact"]
+        )
         cells = np.column_stack([np.ones(self.n_cells), self.coordinates(self.centers)])
         self.drift_of_cells, units = cells @ self.law, self.grid.units[: self.n_state]
         ends = [(0.5 * (p @ self.law + 1.0) * units).astype(int) for p in (x, cells)]
@@ -88,17 +89,13 @@ class PlainPlan:
 
     def make_features(self):
         """Write the quadratic of the coordinates, and hats of each strong drift."""
-        x, n = self.coordinates(self.centers), self.n_axes
-        columns = [
-            np.ones(len(x)),
-            *x.T,
-            *(x[:, i] * x[:, j] for i in range(n) for j in range(i, n)),
-        ]
+        x = self.coordinates(self.centers)
+        pairs = itertools.combinations_with_replacement(x.T, 2)
+        columns = [np.ones(len(x)), *x.T, *(one * other for one, other in pairs)]
         self.n_quadratic = len(columns)
         counts = np.bincount(self.cells, self.weights, self.n_cells)
-        for j in range(self.n_state):
-            if self.grid.bins[j] < 3 or self.strength[j] <= self.c.STRONG:
-                continue
+        is_strong = (self.grid.bins[: self.n_state] > 2) & (self.strength > self.c.STRONG)
+        for j in np.flatnonzero(is_strong):
             drift, seen = self.drift_of_cells[:, j], counts > 0
             less, equal = drift[None] < drift[:, None], drift[None] == drift[:, None]
             below, last = (less + 0.5 * equal) @ counts, self.c.N_HATS - 1
@@ -143,8 +140,7 @@ class PlainPlan:
         spread = self.spreads[used] * (targets is self.rewards or targets is self.carried)
         count = np.bincount(cells, w, self.n_cells)
         n, seen = count.sum(), count > 0
-        sizes = self.features.shape[1], self.n_quadratic
-        p = next((size for size in sizes if n >= c.ENOUGH * size), 0)
+        p = max(p for p in (self.features.shape[1], self.n_quadratic, 0) if n >= c.ENOUGH * p)
         mean = (w * y).sum() / max(n, 1e-9)
         x, trend = self.features[:, :p], np.full(self.n_cells, mean)
         if p:
@@ -199,10 +195,8 @@ class PlainPlan:
                 tried[:] = -c.FLAT
             elif self.grid.bins[axis] > 1:
                 tried[axis] = (min(c.FLAT, tried[axis] + 1.0), tried[axis] - 1.0, c.FLAT)[k]
-            if (tried != widths).any():
-                error = best(self.kernel(tried))[0]
-                if error < least:
-                    widths[:], least = tried, error
+            if (tried != widths).any() and (error := best(self.kernel(tried))[0]) < least:
+                widths[:], least = tried, error
 
     def make(self, steps, places, numbers):
         self.steps, self.places = steps, places
@@ -212,9 +206,8 @@ class PlainPlan:
         self.tunes = self.learns and (n < self.c.EARLY or n % self.c.SPARING == 0)
         self.compares = self.tunes and self.horizon > 1
         self.times = np.arange(self.horizon) / max(1, self.horizon - 1) - 0.5
-        self.find_drifts()
-        self.make_features()
-        self.find_slopes()
+        for find in (self.find_drifts, self.make_features, self.find_slopes, self.find_distances):
+            find()
         self.carried = self.rewards - self.times[self.steps] * self.slopes[self.cells]
         after, ended = self.places[:, self.n_axes :], self.places[:, self.n_axes] == ENDED
         self.next_weights = self.weights_of_states(np.where(ended[:, None], 0, after))
@@ -222,7 +215,6 @@ class PlainPlan:
         self.q, self.bonus = np.zeros((2, *self.lost.shape))
         self.is_first = not self.lost.any()
         self.values = np.zeros((self.horizon + 1, self.n_states))
-        self.find_distances()
         n = max(1, int((self.grid.bins > 1).sum()))
         balls = self.c.BALLS * (1.0 + math.sqrt(self.weights.sum()))
         self.widest = math.log2(0.5 * (math.factorial(n) / balls) ** (1.0 / n))
@@ -235,9 +227,8 @@ class PlainPlan:
                 noise = [pool["noise"]] * any(alike >= 0)
             tunes = self.tunes and (was == 1 or h == (self.horizon - 1) // 2)
             rewards = self.model(self.rewards, h, REWARDS, tunes, pool if was == 0 else None)
-            if was == 0:
-                rewards = {**rewards, "mean": rewards["mean"] + self.times[h] * self.slopes}
-            rewards["mean"] = np.minimum(rewards["mean"], self.rewards.max())
+            mean = rewards["mean"] + (was == 0) * self.times[h] * self.slopes
+            rewards = {**rewards, "mean": np.minimum(mean, self.rewards.max())}
             self.back_up(h, rewards, self.next_values(h))
             self.noise = [*noise, rewards["noise"]][0]
             pool = pool if self.apart[REWARDS, h] == was else None
@@ -264,13 +255,10 @@ class PlainPlan:
         after = self.values[h + 1]
         if self.facts["exogenous"] is not None:
             after = self.facts["exogenous"](h, after)
-        targets = self.next_weights @ after
-        if self.has_drift:
-            targets = targets - self.of_samples @ after
+        targets = self.next_weights @ after - self.has_drift * (self.of_samples @ after)
         was, tunes = self.apart[VALUES, h], self.tunes and h == (self.horizon - 1) // 2
         found = self.model(targets, h, VALUES, tunes)
-        if self.has_drift:
-            found["mean"] = found["mean"] + self.of_cells @ after
+        found["mean"] = found["mean"] + self.has_drift * (self.of_cells @ after)
         if self.learns and self.is_first:
             self.find_way(h, found, self.widths[VALUES, was])
         return found
@@ -278,13 +266,13 @@ class PlainPlan:
     def find_way(self, h, found, widths):
         farthest = self.way[h + 1].reshape(self.n_states, -1).max(axis=1)
         used, count, share = (found[name] for name in ("used", "count", "share"))
-        ways, led = self.next_weights @ farthest, 0.0
-        if self.has_drift:
-            ways, led = ways - self.of_samples @ farthest, self.of_cells @ farthest
+        ways = self.next_weights @ farthest - self.has_drift * (self.of_samples @ farthest)
         total = np.bincount(self.cells[used], (self.weights * ways)[used], self.n_cells)
         kernel = self.kernel(np.minimum(widths, self.widest))
         mean = kernel @ total / (kernel @ count + self.c.PRIOR)
-        mean += led + (total - count * mean) / (count + share)
+        mean += self.has_drift * (self.of_cells @ farthest) + (total - count * mean) / (
+            count + share
+        )
         self.way[h] = np.maximum(self.distances, mean)
 
     def find_distances(self):
@@ -307,5 +295,5 @@ class PlainPlan:
             bonus[top - q > price], self.way[h, top - q > self.c.FAR_PRICE * price] = 0.0, 0.0
         self.q[h], self.bonus[h] = q, bonus
         rows, best = q.reshape(shape), (q + bonus).reshape(shape).argmax(axis=1)
-        value, high = rows[np.arange(self.n_states), best], self.facts["highest"]
-        self.values[h] = np.minimum(value, high * (self.horizon - h if high > 0.0 else 1))
+        most = self.rewards.max() * (self.horizon - h if self.rewards.max() > 0.0 else 1)
+        self.values[h] = np.minimum(rows[np.arange(self.n_states), best], most)

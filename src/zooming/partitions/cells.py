@@ -147,8 +147,7 @@ def restored_cells(table: CellTable, arrays: dict[str, NDArray[Any]]) -> dict[st
     for name, part, one in zip(("steps", "places", "numbers"), table.samples, given, strict=True):
         check_form(name, one, np.empty((n, *part.shape[1:]), part.dtype))
     check_samples(core, given, table.units, len(table.axes))
-    # Older files lack "played_apart", and a policy that is kept, or have only what it is made of.
-    forms = arrays.get("played_apart", arrays["apart"])
+    forms = arrays["played_apart"]
     check_form("widths", arrays["widths"], table.widths)
     check_forms(table, forms)
     check_forms(table, arrays["apart"])

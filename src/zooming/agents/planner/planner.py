@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from zooming.agents.base import seeds
 from zooming.agents.base.agent import UNDOUBTED, Agent
 from zooming.agents.base.episodes import Play
-from zooming.agents.base.problem import Checked, stated_range
+from zooming.agents.base.problem import Checked
 from zooming.agents.base.status import Bandwidths, clipping_text, plain, plus_minus
 from zooming.agents.training.history import RunArrays
 from zooming.agents.training.replay import Transitions, record_samples, update_each
-from zooming.errors import CheckpointError
 from zooming.kernels import FIRST_VALUE, to_unit
 from zooming.kernels.loop import episodes as pausing
 from zooming.kernels.loop.crossing import Crossing
@@ -107,10 +106,7 @@ class Planner(Agent):
         **options: Any,
     ) -> None:
         super().__init__(env, reward_range=reward_range, **options)
-        highest = self.reward_range[1]
         if reward_range is None:
-            stated = stated_range(env)
-            highest = np.inf if stated is None else stated[1]
             self.reward_range = self.problem.reward_range = ANY_REWARD
         self.max_samples = check_int(max_samples, "max_samples", 1000)
         core = np.zeros(1, CORE)
@@ -118,7 +114,7 @@ class Planner(Agent):
         core["horizon"], core["due"], core["boldness"], core["own"] = self.horizon, 1, 1.0, NONE
         core["n_state"], core["n_action"] = self.axes.n_state, self.axes.n_action
         core["reward_low"], core["reward_high"] = self.reward_range
-        core["highest"], core["least"], core["most"] = highest, np.inf, -np.inf
+        core["least"], core["most"] = np.inf, -np.inf
         self.table = CellTable(self.axes, core, self.max_samples)
         if self.table.n_others > THIRDS:
             warnings.warn(
@@ -569,19 +565,11 @@ class Planner(Agent):
 
     def restore_state(self, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         core, fresh = arrays["core"], self.table.core
-        names = core.dtype.names or ()
-        if names == tuple(name for name in CORE.names or () if name != "replays"):  # an older file
-            newer = np.zeros(1, CORE)
-            for name in names:
-                newer[name] = core[name]
-            core, arrays = newer, {**arrays, "core": newer}
-        if "usual" in names:
-            raise CheckpointError(
-                "the file is of an earlier version of Planner, which had three forms of a step; "
-                "learn again, or load it with the version that saved it"
-            )
         if core.dtype != fresh.dtype or core.shape != (1,):
-            raise ValueError("the core record has another layout")
+            raise ValueError(
+                "the core record is that of another version of Planner; learn again, or load the "
+                "file with the version that saved it"
+            )
         for name in (
             "horizon", "n_state", "n_action", "reward_low", "reward_high", "most_samples",
         ):  # fmt: skip

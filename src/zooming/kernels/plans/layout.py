@@ -118,7 +118,6 @@ CORE = np.dtype(
         ("n_action", "i8"),
         ("reward_low", "f8"),  # rewards outside are refused or clipped
         ("reward_high", "f8"),
-        ("highest", "f8"),  # highest possible reward; infinity if unknown
         ("least", "f8"),  # lowest and highest reward seen
         ("most", "f8"),
         ("is_exact", "i8"),  # 1: repeated transitions show no noise

@@ -314,14 +314,6 @@ def find_way(models, row, step, plan):
         plan.way[step, c] = max(models.distances[c], led[c] + mean)
 
 
-@jit_inline
-def cap_of(core, step):
-    """Return the largest possible return from `step` on; infinity if it is unknown."""
-    high = core[0]["highest"]
-    # If no reward is positive, the best case is that the episode ends after the next one.
-    return high * (core[0]["horizon"] - step) if high > 0.0 else high
-
-
 @jit_kernel
 def back_up(core, models, step, rewards, values, plan):
     """Write Q, bonus and V of a step from the rows `rewards` and `values` of `models.work`.
@@ -330,7 +322,9 @@ def back_up(core, models, step, rewards, values, plan):
     """
     n_states, is_learning, work = plan.values.shape[1], models.is_learning, models.work
     n_actions = plan.q.shape[1] // n_states
-    cap, price = cap_of(core, step), PRICE * core[0]["spread"]
+    # If no reward is positive, the best case is that the episode ends after the next one.
+    n_left = core[0]["horizon"] - step if models.most > 0.0 else 1
+    cap, price = models.most * n_left, PRICE * core[0]["spread"]
     sign = OPTIMISM if is_learning else -OPTIMISM
     q, bonus, lost = plan.q[step], plan.bonus[step], models.lost[step]
     means, time = work[rewards, MEAN], time_from(models, REWARDS, rewards, step)
