@@ -54,6 +54,20 @@ class Shop(gym.Env):
         return after, reward, self.now == self.horizon, False, info
 
 
+def guess(state, action, step, params, outcome, next_state):
+    next_state[0] = outcome[0]
+    return 1.0 - abs(action[0] - state[0] / 60.0)
+
+
+def test_numbers_of_categories_are_never_condensed_to_what_lies_between_them():
+    law = np.arange(60.0), np.full(60, 1 / 60)  # more values than a law for a plan has
+    env = zooming.compiled_env(
+        guess, gym.spaces.Discrete(60), box((0.0, 1.0)), 4, start="uniform", outcomes=law
+    )
+    agent = zooming.Resolver(env, seed=0)
+    assert agent.learn(60).returns[20:].mean() > 3.9  # the optimum is 4
+
+
 # --- the policy on a grid -------------------------------------------------------------------------
 
 

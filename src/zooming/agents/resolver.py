@@ -21,6 +21,7 @@ learns what it does not see. So what was hidden at the largest value is put two 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -678,29 +679,34 @@ def _stored_options(stored: dict[str, Any], horizon: int, n_noise: int) -> dict[
     return options
 
 
-def planning_laws(
-    model: CompiledEnv, records: Records, horizon: int, smoothed: bool = True
-) -> list[Outcomes]:
-    """Return the law of each step for a plan.
+def forms_of(model: CompiledEnv) -> tuple[str, ...]:
+    """Return the forms of a law for a plan, the first that the dynamics do not refuse being used.
 
     It is not smoothed if states are integers: noise may then be a name, such as a node of a graph.
+    The last form has only values of the records.
     """
-    is_smooth = smoothed and not model.has_whole_states
-    return records.laws(horizon, "smooth" if is_smooth else "bold")
+    return ("bold", "seen") if model.has_whole_states else ("smooth", "bold", "seen")
+
+
+def planning_laws(model: CompiledEnv, records: Records, horizon: int) -> list[Outcomes]:
+    """Return the law of each step that a plan tries first."""
+    return records.laws(horizon, forms_of(model)[0])
 
 
 def solve_plan(policy: GridPolicy, model: CompiledEnv, records: Records) -> list[Outcomes]:
     """Solve a policy for the law of the records, and return the laws.
 
-    If the dynamics refuse a value that only the smoothed law has, the law is not smoothed. An error
-    then names a value of the records.
+    If the dynamics refuse a value that only the law of one form has, the next form is tried. An
+    error then names a value of the records.
     """
-    laws = planning_laws(model, records, policy.horizon)
-    try:
-        policy.solve(model, laws)
-    except ConfigurationError:
-        laws = planning_laws(model, records, policy.horizon, smoothed=False)
-        policy.solve(model, laws)
+    *others, last = forms_of(model)
+    for form in others:
+        laws = records.laws(policy.horizon, form)
+        with contextlib.suppress(ConfigurationError):
+            policy.solve(model, laws)
+            return laws
+    laws = records.laws(policy.horizon, last)
+    policy.solve(model, laws)
     return laws
 
 
