@@ -28,11 +28,12 @@ class PlainPlan:
         self.centers = np.array([grid.centers[j, self.index[:, j]] for j in range(self.n_axes)]).T
         self.is_category = grid.kinds == CATEGORIES
         self.lost, self.way = np.zeros((2, horizon, self.n_cells))
+        before = apart.copy()
         self.make(*samples)
-        left, w, r = self.lost[self.steps, self.cells] == 0.0, self.weights, self.rewards
-        square = w @ (r - w @ r / w.sum()) ** 2 + self.spreads.sum()
-        is_foreseen = 2.0 * self.noise < square / w.sum()
-        if is_foreseen and not left.all() and w[left].sum() >= c.ENOUGH * (1 + self.n_axes):
+        left = self.lost[self.steps, self.cells] == 0.0
+        is_enough = not left.all() and self.weights[left].sum() >= c.ENOUGH * (1 + self.n_axes)
+        if self.unexplained < 0.0 and is_enough:
+            apart[:] = before
             self.make(*(part[left] for part in samples))
 
     def cell_of(self, places):
@@ -141,13 +142,14 @@ class PlainPlan:
         count = np.bincount(cells, w, self.n_cells)
         n, seen = count.sum(), count > 0
         p = max(p for p in (self.features.shape[1], self.n_quadratic, 0) if n >= c.ENOUGH * p)
-        mean = (w * y).sum() / max(n, 1e-9)
-        x, trend = self.features[:, :p], np.full(self.n_cells, mean)
+        x, mean = self.features[:, :p], (w * y).sum() / max(n, 1e-9)
+        trend = np.full(self.n_cells, mean)
         if p:
             gram = (x.T * count) @ x + c.RIDGE * np.eye(p)
             trend = mean + x @ np.linalg.solve(gram, x[cells].T @ (w * (y - mean)))
             means = np.bincount(cells, w * y, self.n_cells)[seen] / count[seen]
             trend = np.clip(trend, means.min(), means.max())
+        square = (w @ (y - mean) ** 2 + spread.sum()) / max(n, 1e-9)
         rest = y - trend[cells]
         total = np.bincount(cells, w * rest, self.n_cells)
         factor = (n / max(n - max(1, p), 0.5 * n)) ** 2 if n > 0 else 1.0
@@ -184,7 +186,7 @@ class PlainPlan:
         away[used] = errors(kernel, share)[0] * math.sqrt(factor)
         mean += trend + (total - count * mean) / (count + share)
         found = {"variance": variance, "errors": away, "used": used, "share": share}
-        return {**found, "mean": mean, "noise": noise * factor, "count": count}
+        return {**found, "mean": mean, "noise": noise * factor, "count": count, "total": square}
 
     def tune(self, widths, best):
         """Try to double, halve or ignore each bandwidth, then to begin anew."""
@@ -218,19 +220,19 @@ class PlainPlan:
         n = max(1, int((self.grid.bins > 1).sum()))
         balls = self.c.BALLS * (1.0 + math.sqrt(self.weights.sum()))
         self.widest = math.log2(0.5 * (math.factorial(n) / balls) ** (1.0 / n))
-        pool = None
+        pool, self.unexplained = None, 0.0
         for h in range(self.horizon - 1, -1, -1):
             was, alike = self.apart[REWARDS, h], np.flatnonzero(self.apart[REWARDS] == 0)
             if pool is None:
                 tunes = self.tunes and h == self.horizon - 1
                 pool = self.fit(self.carried, alike, self.widths[REWARDS, 0], tunes)
-                noise = [pool["noise"]] * any(alike >= 0)
             tunes = self.tunes and (was == 1 or h == (self.horizon - 1) // 2)
             rewards = self.model(self.rewards, h, REWARDS, tunes, pool if was == 0 else None)
             mean = rewards["mean"] + (was == 0) * self.times[h] * self.slopes
             rewards = {**rewards, "mean": np.minimum(mean, self.rewards.max())}
             self.back_up(h, rewards, self.next_values(h))
-            self.noise = [*noise, rewards["noise"]][0]
+            n = self.weights[self.steps == h].sum()
+            self.unexplained += n * (2.0 * rewards["noise"] - rewards["total"])
             pool = pool if self.apart[REWARDS, h] == was else None
 
     def model(self, targets, h, kind, tunes, pool=None):

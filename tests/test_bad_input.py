@@ -545,7 +545,7 @@ WRONG_TYPES = [
     (lambda agent: zooming.Records([1.0], dependent=SEVERAL), r"dependent=array\("),
     (lambda agent: zooming.Records([HUGE]), "row 0 is 1000"),
     (lambda agent: zooming.record(oil(), agent, 1, library=SEVERAL), r"library=array\("),
-    (lambda agent: zooming.check_agent(int), "give|agent"),
+    (lambda agent: zooming.check_agent(int), "int"),
     (lambda agent: agent.learn(2, driver=["fused"]), r"driver=\['fused'\]: choose one of"),
     (lambda agent: zooming.evaluate(agent, seed=-1), "seed=-1: give a whole number"),
     (lambda agent: zooming.audit(agent, seed=0.5), "seed=0.5: give a whole number"),

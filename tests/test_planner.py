@@ -668,6 +668,26 @@ def test_the_visits_of_a_plan_are_the_same_after_loading(tmp_path):
     assert agent.table.apart.any()
 
 
+def gamble(state, action, step, params, rng, next_state):
+    next_state[0] = rng.random()
+    return state[0] + step * action[0] - (1000.0 if action[0] > 0.8 else 0.0)
+
+
+@compiled_only
+def test_after_a_second_fit_a_planner_is_loaded_and_goes_on_as_it_was(tmp_path):
+    unit = gym.spaces.Box(0.0, 1.0, (1,), np.float64)
+    env = zooming.compiled_env(gamble, unit, unit, 4, start="uniform")
+    agent = zooming.Planner(env, seed=0)
+    for episodes in (20, 30, 60):
+        agent.learn(episodes)
+        agent.save(tmp_path / "planner.zoom")
+        loaded = zooming.load(tmp_path / "planner.zoom", env)
+        np.testing.assert_array_equal(loaded.table.plan.visits, agent.table.plan.visits)
+    assert agent.table.apart.any()
+    assert agent.table.plan.q.min() < -500.0
+    assert (loaded.learn(60).returns == agent.learn(60).returns).all()
+
+
 @compiled_only
 def test_the_policy_has_the_step_forms_of_a_plan_that_was_played(tmp_path):
     agent = zooming.Planner(gym.make("zooming/Ambulance-v0", arrivals="shifting"), seed=0)

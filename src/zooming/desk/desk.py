@@ -352,7 +352,8 @@ class Desk:
             )
         try:
             self.settings: dict[str, Any] = json.loads(found["settings"])
-        except (KeyError, ValueError) as error:
+            self.settings.items()
+        except (AttributeError, KeyError, RecursionError, ValueError) as error:
             raise CheckpointError(
                 f"{self.storage.name}: the settings of the desk are damaged ({error}); "
                 "restore the database from a copy"

@@ -289,7 +289,7 @@ def check_samples(
 _ROOM = 1024  # least number of rows of samples to reserve
 MOST_FIRST = 10_000_000  # cells of all steps before any sample: 320 MB
 THIRDS = 7  # axes that can have three bins each, which makes 2,187 cells for each category
-_MOST_TESTED = 20_000  # samples that tell which axes matter
+_MOST_TESTED = 5_000  # samples that tell which axes matter
 SHORT = 200_000  # samples, and cells of all steps: such a plan takes 30 ms, and Ctrl-C can wait
 _CACHES = ("_handle", "_policy", "_counted")
 
@@ -328,8 +328,8 @@ def pool_variance(recent: Floats) -> tuple[float, float]:
 def expect(plan: Floats, recent: Floats) -> tuple[float, float]:
     """Return (expected mean return, standard error) of a plan: its own, shrunk to that of all.
 
-    The error is that of its own returns, not the smaller one of the shrunk mean, which would hold
-    only if plans differed as the variance between them says.
+    The error is that of the mean of its own returns. That of the shrunk mean is smaller, and too
+    small: plans may differ more than their variance says.
 
     The variance between plans is DerSimonian and Laird's. It is 0 if the means of `recent` plans
     differ by no more than the variance within plans explains.
@@ -619,12 +619,12 @@ class CellTable:
         """Return (bins, edges) of a grid that is placed by the first n samples.
 
         State axes that do not matter have one bin. If more than THIRDS axes are left, so have the
-        states that matter least.
+        states that matter least; the last ones, while nothing tells how much they matter.
         """
         n_state, horizon = self.axes.n_state, int(core["horizon"][0])
         varies = (self.kinds != layout.CATEGORIES) & (self.units > 1)
         if n and self.n_others > 4:
-            strength = np.where(varies[:n_state], self._strengths(samples, n), 0.0)
+            strength = np.where(varies[:n_state], self._strengths(core, samples, n), 0.0)
             n_left = max(0, THIRDS - int(varies[n_state:].sum()))
             strength[np.argsort(-strength, kind="stable")[n_left:]] = 0.0
             varies[:n_state] = strength > 0.0
@@ -639,7 +639,7 @@ class CellTable:
         lay_grid(*given, n_state, most, bins, edges)
         return bins, edges
 
-    def _strengths(self, samples: Samples, n: int) -> Floats:
+    def _strengths(self, core: NDArray[Any], samples: Samples, n: int) -> Floats:
         """Return how much of the values each state axis explains: 0 if it could be noise.
 
         A quadratic of state and action is fitted to r + V_{h+1}(x'), minus its mean at the step.
@@ -654,7 +654,7 @@ class CellTable:
         n_terms = 1 + n_axes + len(pairs)
         freedom = float(weights.sum()) - n_terms
         is_enough = freedom >= layout.ENOUGH**2 * n_terms and n_axes <= 2 * THIRDS
-        if self.n_categories > 1 or not is_enough or self.core["most"][0] <= self.core["least"][0]:
+        if self.n_categories > 1 or not is_enough or core["most"][0] <= core["least"][0]:
             return np.where((places[:, :n_state] != places[:1, :n_state]).any(axis=0), 1.0, 0.0)
         x = 2.0 * (places[:, :n_axes] + 0.5) / self.units - 1.0
         terms = np.column_stack([np.ones(len(x)), x, *(x[:, i] * x[:, k] for i, k in pairs)])
@@ -668,9 +668,13 @@ class CellTable:
         y = numbers[:, MEAN_REWARD] + np.where(goes_on, values[steps, nexts], 0.0)
         totals = np.bincount(steps, weights * y) / np.maximum(1e-9, np.bincount(steps, weights))
         y -= totals[steps]
-        inverse = np.linalg.inv((terms.T * weights) @ terms + layout.RIDGE * np.eye(n_terms))
-        law = inverse @ (terms.T @ (weights * y))
-        rest = float(weights @ (y - terms @ law) ** 2) / freedom
+        # Not by BLAS, whose sums depend on the number of threads.
+        weighted = terms * weights[:, None]
+        gram = np.einsum("ki,kj->ij", weighted, terms) + layout.RIDGE * np.eye(n_terms)
+        inverse = np.linalg.inv(gram)
+        law = np.einsum("ij,j->i", inverse, np.einsum("kj,k->j", weighted, y))
+        away = y - np.einsum("ki,i->k", terms, law)
+        rest = float((weights * away**2).sum() + numbers[:, SPREAD].sum()) / freedom
         found: Floats = np.zeros(n_state)
         for j in range(n_state):
             own = [1 + j, *(1 + n_axes + i for i, pair in enumerate(pairs) if j in pair)]

@@ -314,17 +314,19 @@ class Auto(Portfolio):
         return 1 if planned and not rule.search.n_generations else self.choice.hope(2)
 
     def _free(self) -> int | None:
-        """Return the tree if it need not play: a rule explores in its place, or it costs too much.
+        """Return the index of the tree if it need not play.
 
-        It costs too much if it loses more against the planner than exploring may.
+        It cannot lead where there is noise. There, a rule explores in its place, or it costs too
+        much: it clearly loses more against the planner than exploring may.
         """
-        if self.tree is None or self._is_left_to_tree():
+        if self.tree is None or self._is_left_to_tree() or self._is_exact():
             return None
         planned, own = self.choice.late(0), self.choice.late(len(self._parts) - 1)
-        price = FAR_PRICE * PRICE * float(self.planner.table.core["spread"][0])
-        is_dear = planned and own and planned[0] - own[0] > price > 0.0
-        is_needed = self.rule is None or self._is_exact()
-        return len(self._parts) - 1 if is_dear or not is_needed else None
+        is_dear = False
+        if planned and own:
+            lost = planned[0] - own[0] - CLEAR * math.hypot(planned[1], own[1])
+            is_dear = lost > FAR_PRICE * PRICE * float(self.planner.table.core["spread"][0])
+        return len(self._parts) - 1 if is_dear or self.rule else None
 
     def _best(self) -> int:
         if self.resolver is not None:

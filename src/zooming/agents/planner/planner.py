@@ -527,7 +527,7 @@ class Planner(Agent):
         plan = self.table.earned[0]
         (mean, own), (promise, error) = expect(plan, self.table.earned), self.promise()
         away, spread = abs(promise - mean), np.sqrt(plan[SQUARES] / plan[PLAYS])
-        if away <= CLEAR * max(spread, np.hypot(own, error)):
+        if away <= CLEAR * max(spread, np.hypot(own, error)) or np.isclose(promise, mean):
             return []
         return [
             f"the model promises {plain(promise)} from the recommended policy, but episodes of "
@@ -539,7 +539,7 @@ class Planner(Agent):
         n = self.table.n_samples
         rewards = self.table.samples.numbers[:n, MEAN_REWARD]
         order = np.argsort(-np.abs(rewards), kind="stable")
-        sizes = np.abs(rewards[order[: n // 100 + 2]])
+        sizes = np.abs(rewards[order[: n // 100 + 1]])
         is_absurd = (sizes[1:] > 0.0) & (sizes[:-1] > ABSURD * sizes[1:])
         if not is_absurd.any():
             return []

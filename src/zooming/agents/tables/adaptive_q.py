@@ -120,7 +120,7 @@ class AdaptiveQ(QLearner):
         take_split_options(self, split, max_balls, RULES | DATA_RULES)
         core = split_core(self)
         if memory is not None:
-            core["memory"] = memory = check_int(memory, "memory", 1, kernels.MAX_VISITS)
+            core["memory"] = memory = check_int(memory, "memory", 1, kernels.MAX_VISITS - 1)
         self.memory: int | None = memory
         if self.split not in DATA_RULES:
             set_budget(self, core, max_bytes, together)

@@ -88,8 +88,8 @@ WEIGHT, MEAN_REWARD, SPREAD = 0, 1, 2  # columns of `Samples.numbers`
 COUNT, TOTAL, SQUARE, TREND, SUM, MASS, MEAN, NEAR, EVIDENCE, AROUND = range(10)
 N_ROWS = 10
 # Columns of `found`: mean squared leave-one-out error, mean error of a cell left out, see
-# `smoothing`, and the factor of `remove_trend`.
-NOISE, GAP, SHARE, FACTOR = range(4)
+# `smoothing`, the factor of `remove_trend`, and the variance of the target.
+NOISE, GAP, SHARE, FACTOR, VARIANCE = range(5)
 # Fits, the first index of `Models.work`. REWARDS, VALUES: the fit that a step is compared with.
 # POOL: rewards of all steps that are alike. target + OWN: the step's own fit. TRIAL: a fit that is
 # only compared.

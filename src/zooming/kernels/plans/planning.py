@@ -73,6 +73,7 @@ from zooming.kernels.plans.layout import (
     SPARING,
     UNITS,
     VALUES,
+    VARIANCE,
     WEIGHT,
     Samples,
     cells_at,
@@ -109,7 +110,6 @@ class Models(NamedTuple):
     targets: Any  # [2, n_samples]: rewards; next values, minus the value of the drift if it is used
     centers: Any  # [2]: about the mean of each target
     most: Any  # float: the highest reward
-    variance: Any  # float: of the rewards
     is_first: Any  # bool: the first fit, which fills `lost`
     lost: Any  # [horizon, n_cells]: losses against the best cell of the state, if above the price
     has_drift: Any  # bool: whether the value of the drift is part of the model
@@ -122,7 +122,7 @@ class Models(NamedTuple):
     distances: Any  # [n_cells]: to the nearest cell with samples
     radius: Any  # float: the largest bandwidth of the standard error and of the way
     work: Any  # [N_FITS, N_ROWS, n_cells], see COUNT
-    found: Any  # [N_FITS, 4]: see NOISE
+    found: Any  # [N_FITS, 5]: see NOISE
     members: Any  # [N_FITS, horizon] bool: the steps whose samples are in COUNT
     kernels: Any  # [N_FITS, n_axes]: the bandwidths of MASS and NEAR; NaN if these are not valid
     factors: Any  # [N_FITS, n_columns, n_columns]: Cholesky factors, see `trends`
@@ -144,30 +144,39 @@ def make_plan(handle, n_samples, widths, apart, is_learning):
     """
     core, samples, grid, plan, _ = cells_at(handle)
     horizon, n_states = plan.best.shape
-    lost, places = np.zeros(plan.q.shape), np.zeros(n_states, np.int64)
+    lost, places, before = np.zeros(plan.q.shape), np.zeros(n_states, np.int64), apart.copy()
     shared = lost, places, np.zeros((horizon, n_states))
-    models = look(core, samples, n_samples, grid, widths, apart, plan, is_learning, shared)
-    rewards, values = plan_steps(core, models, plan)
-    count_visits(models, plan)
+    first = look(core, samples, n_samples, grid, widths, apart, plan, is_learning, shared)
+    noise, is_foreseen = plan_steps(core, first, plan)
     left = without_lost(samples, n_samples, grid, lost)
-    n_left, noise = left.steps.shape[0], noise_of(models, rewards)
-    is_foreseen = 2.0 * noise < models.variance  # rare bad luck must stay in the samples
+    n_left = left.steps.shape[0]
     if is_foreseen and is_enough(grid, np.sum(left.numbers[:, WEIGHT])) and n_left < n_samples:
+        apart[:] = before
         models = look(core, left, n_left, grid, widths, apart, plan, is_learning, shared)
-        rewards, values = plan_steps(core, models, plan)
+        noise, _ = plan_steps(core, models, plan)
+    count_visits(first, plan)
     if is_learning:
-        note(core, models, n_samples, rewards, values)
+        note(core, noise, n_samples)
 
 
 @jit_kernel
 def plan_steps(core, models, plan):
-    """Plan all steps; return the rows of `models.work` for rewards and values of the first one."""
+    """Plan all steps. Return (noise of rewards, of values), and whether the rewards are foreseen.
+
+    They are if the fits explain more of their variance than they leave. If not, a bad return may
+    be bad luck, and without the samples that were unlucky every risk would look smaller.
+    """
     rewards = values = 0
+    noise, variance, rows = 0.0, 0.0, models.rows
     for step in range(core[0]["horizon"] - 1, -1, -1):
         rewards = fit_rewards(models, step)
         values = fit_values(models, step, plan)
         back_up(core, models, step, rewards, values, plan)
-    return rewards, values
+        n = np.sum(rows.weights[rows.first[step] : rows.first[step + 1]])
+        noise += n * models.found[rewards, NOISE]
+        variance += n * models.found[rewards, VARIANCE]
+    pool = POOL if models.work[POOL, COUNT].any() else rewards
+    return (models.found[pool, NOISE], models.found[values, NOISE]), 2.0 * noise < variance
 
 
 @jit_kernel
@@ -198,10 +207,12 @@ def look(core, samples, n_samples, grid, widths, apart, plan, is_learning, share
     n_total = np.sum(rows.weights)
     root, distances = 1.0 + np.sqrt(n_total), np.zeros(n_cells)
     has_exogenous = find_exogenous(rows, grid, places, chances) if is_first else places.any()
-    most, least = -np.inf if n_samples > 0 else np.inf, np.inf
+    most, least = -np.inf, np.inf
     for reward in rows.rewards:
         most, least = max(most, reward), min(least, reward)
-    span = max(0.0, most - least) if n_samples > 0 else 0.0
+    if n_samples == 0:
+        most = least = 0.0
+    span = most - least
     finds_way = is_learning and is_first
     if finds_way:
         measure_distances(rows.cells, grid, distances)
@@ -221,18 +232,16 @@ def look(core, samples, n_samples, grid, widths, apart, plan, is_learning, share
         targets[REWARDS, i] = rows.rewards[i]
     features = make_features(grid, centers, counts, drifts, N_HATS)
     n_columns, center = features.n_columns, weighted_mean(rows.weights, rows.rewards)
-    away = rows.rewards - center
-    variance = weighted_mean(rows.weights, away * away + rows.spreads / rows.weights)
     slopes = np.zeros(n_cells)
     if core[0]["n_plans"] >= EARLY:  # by then, steps that differ by jumps stand alone
         slopes = find_slopes(rows, targets[REWARDS], center, apart[REWARDS], features)
     return Models(
         is_learning, finds_way, tunes, compares, grid, widths, apart, apart.copy(), rows, targets,
-        np.array([center, 0.0]), most, variance, is_first, lost, has_drift,
+        np.array([center, 0.0]), most, is_first, lost, has_drift,
         follow(drifts, sample_points(samples, n_followed, rows, grid), grid),
         follow(drifts, centers, grid), has_exogenous, chances, places, np.zeros(n_states + 1),
         distances, covering_radius(grid, BALLS * root), np.zeros((N_FITS, N_ROWS, n_cells)),
-        np.zeros((N_FITS, 4)), np.zeros((N_FITS, horizon), np.bool_),
+        np.zeros((N_FITS, 5)), np.zeros((N_FITS, horizon), np.bool_),
         np.full((N_FITS, n_axes), np.nan),
         np.zeros((N_FITS, n_columns, n_columns)), np.zeros((2, 2, n_samples)), features,
         slopes,
@@ -371,17 +380,10 @@ def count_visits(models, plan):
             visits[step] = pooled
 
 
-@jit_inline
-def noise_of(models, rewards):
-    """Return the noise of the rewards: of all steps that are alike, or of the first step."""
-    return models.found[POOL if models.work[POOL, COUNT].any() else rewards, NOISE]
-
-
 @jit_kernel
-def note(core, models, n_samples, rewards, values):
+def note(core, noise, n_samples):
     """Write into `core` what the plan tells, and when the next one is due."""
-    core[0]["reward_noise"] = noise_of(models, rewards)
-    core[0]["value_noise"] = models.found[values, NOISE]
+    core[0]["reward_noise"], core[0]["value_noise"] = noise
     core[0]["n_plans"] += 1
     core[0]["n_planned"] = n_samples
     core[0]["plays"] = core[0]["earned"] = core[0]["squares"] = 0.0

@@ -41,6 +41,7 @@ from zooming.kernels.plans.layout import (
     TOTAL,
     TREND,
     TRIAL,
+    VARIANCE,
 )
 from zooming.kernels.plans.smoothing import (
     mark,
@@ -124,6 +125,7 @@ def fit(models, kind, step, row, tunes):
     sum_targets(models, kind, row, has_changed)
     center, factors = models.centers[kind], models.factors[row]
     visited = visited_by(models, row)
+    found[VARIANCE] = variance_of(work, visited)
     found[FACTOR] = remove_trend(work, visited, models.features, factors, not has_changed, center)
     has_mass = is_equal(widths, models.kernels[row])
     i, error = tune(
@@ -227,6 +229,15 @@ def sum_targets(models, kind, row, counts_anew):
             work[SQUARE, rows.cells[i]] += rows.spreads[i]
     if counts_anew:
         list_visited(models, row)
+
+
+@jit_kernel
+def variance_of(work, visited):
+    """Return the variance of the targets whose sums and squares are in `work`."""
+    n, total, square = 1e-300, 0.0, 0.0
+    for c in visited:
+        n, total, square = n + work[COUNT, c], total + work[TOTAL, c], square + work[SQUARE, c]
+    return square / n - (total / n) ** 2
 
 
 @jit_kernel
