@@ -400,3 +400,10 @@ def test_balls_on_boxes_are_audited_against_the_optimum():
     assert law(report, "optimism").holds is None
     agent.table.owner[0, 3, 8] = 4
     assert "the pair (state [0.1875], action [0.5])" in law(zooming.audit(agent), "covering").found
+
+
+def test_an_agent_that_forgets_is_told_that_no_bound_holds():
+    agent = zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), memory=20, seed=0)
+    agent.learn(50)
+    assert "with memory=20" in str(zooming.audit(agent))
+    assert "memory" not in str(zooming.audit(zooming.AdaptiveQ(gym.make("zooming/Oil-v0"), seed=0)))

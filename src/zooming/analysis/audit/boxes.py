@@ -53,7 +53,10 @@ def audit_boxes(
     fault = agent.table.fault()
     right = f"{agent.table.rows_in_use} rows, every inner row holds the largest Q below it"
     laws.append(Law("ball table", fault is None, fault or right))
-    failures, forgets = None, agent.table.core["memory"][0] < MAX_VISITS
+    failures, memory = None, int(agent.table.core["memory"][0])
+    if forgets := memory < MAX_VISITS:
+        text = f"with memory={memory:,}, it stays above (H + 1) / (H + {memory:,}), so optimism"
+        laws.append(Law("learning rate", None, f"{text} (lemma 5.1) is no law. No bound holds"))
     if optimal is not None:
         samples = _samples(agent, optimal, n_points, generator)
         law, failures = check_optimism(
