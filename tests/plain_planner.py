@@ -31,8 +31,8 @@ class PlainPlan:
         before = apart.copy()
         self.make(*samples)
         left = self.lost[self.steps, self.cells] == 0.0
-        is_enough = not left.all() and self.weights[left].sum() >= c.ENOUGH * (1 + self.n_axes)
-        if self.unexplained < 0.0 and is_enough:
+        least = c.ENOUGH * (1 + self.n_axes)
+        if self.unexplained < 0.0 and not left.all() and self.weights[left].sum() >= least:
             apart[:] = before
             self.make(*(part[left] for part in samples))
 
@@ -95,13 +95,12 @@ class PlainPlan:
         columns = [np.ones(len(x)), *x.T, *(one * other for one, other in pairs)]
         self.n_quadratic = len(columns)
         counts = np.bincount(self.cells, self.weights, self.n_cells)
-        is_strong = (self.grid.bins[: self.n_state] > 2) & (self.strength > self.c.STRONG)
-        for j in np.flatnonzero(is_strong):
+        is_fine = self.grid.bins[: self.n_state] > 2
+        for j in np.flatnonzero(is_fine & (self.strength > self.c.STRONG)):
             drift, seen = self.drift_of_cells[:, j], counts > 0
-            less, equal = drift[None] < drift[:, None], drift[None] == drift[:, None]
-            below, last = (less + 0.5 * equal) @ counts, self.c.N_HATS - 1
+            less, last = np.sign(drift[:, None] - drift) * 0.5 + 0.5, self.c.N_HATS - 1
             low, high = drift[seen].min(), drift[seen].max()
-            place = (drift - low) / max(1e-9, high - low) + below / max(1e-9, counts.sum())
+            place = (drift - low) / max(1e-9, high - low) + less @ counts / max(1e-9, counts.sum())
             place = np.clip(0.5 * place * last, 0.0, last)
             columns += [np.maximum(0.0, 1.0 - abs(place - i)) for i in range(last + 1)]
         self.features = np.column_stack(columns)
@@ -231,8 +230,8 @@ class PlainPlan:
             mean = rewards["mean"] + (was == 0) * self.times[h] * self.slopes
             rewards = {**rewards, "mean": np.minimum(mean, self.rewards.max())}
             self.back_up(h, rewards, self.next_values(h))
-            n = self.weights[self.steps == h].sum()
-            self.unexplained += n * (2.0 * rewards["noise"] - rewards["total"])
+            unexplained = 2.0 * rewards["noise"] - rewards["total"]
+            self.unexplained += self.weights[self.steps == h].sum() * unexplained
             pool = pool if self.apart[REWARDS, h] == was else None
 
     def model(self, targets, h, kind, tunes, pool=None):
@@ -288,10 +287,9 @@ class PlainPlan:
         q, variance = (rewards[name] + values[name] for name in ("mean", "variance"))
         bonus = (2 * self.learns - 1) * self.c.OPTIMISM * np.sqrt(variance)
         price, shape = self.c.PRICE * self.facts["spread"] or np.inf, (self.n_states, -1)
-        top = np.where(self.lost[h] > 0.0, -np.inf, q).reshape(shape).max(axis=1, keepdims=True)
-        top = (top + np.zeros((1, self.n_cells // self.n_states))).ravel()
-        if self.is_first:
-            self.lost[h] = np.where(top - q > price, top - q, 0.0)
+        top = np.where(self.lost[h] > 0.0, -np.inf, q).reshape(shape).max(axis=1)
+        top = np.repeat(top, self.n_cells // self.n_states)
+        self.lost[h] = np.where(top - q > price, top - q, 0.0) if self.is_first else self.lost[h]
         q = np.where(self.lost[h] > 0.0, top - self.lost[h], q)
         if self.learns:
             bonus[top - q > price], self.way[h, top - q > self.c.FAR_PRICE * price] = 0.0, 0.0
