@@ -680,7 +680,7 @@ def _stored_options(stored: dict[str, Any], horizon: int, n_noise: int) -> dict[
 
 
 def forms_of(model: CompiledEnv) -> tuple[str, ...]:
-    """Return the forms of a law for a plan, the first that the dynamics do not refuse being used.
+    """Return the forms of a law that a plan tries in turn, until the dynamics accept one.
 
     It is not smoothed if states are integers: noise may then be a name, such as a node of a graph.
     The last form has only values of the records.
