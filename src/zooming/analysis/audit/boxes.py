@@ -112,7 +112,7 @@ def _tree_splits(agent: TreeQ, partitions: list[Partition]) -> Law:
 
 
 def _n_enlarged(agent: QLearner, partitions: list[Partition]) -> int:
-    """Return the number of balls that reach over a removed one."""
+    """Return how many balls became larger because a ball beside them was removed."""
     n_enlarged = 0
     for p in partitions[:: max(1, int(agent.table.core["shared"][0]))]:
         kept = agent.table.stats[agent.table.boxes(p.step)[0], -len(agent.axes) :]

@@ -239,7 +239,7 @@ def variables(**values: str) -> Iterator[None]:
 
 
 def limit_threads() -> AbstractContextManager[None]:
-    """Let workers that are started in the `with` block use one thread each, if nobody says more."""
+    """Give each worker started in the `with` block one thread, unless its environment sets more."""
     return variables(**{name: "1" for name in _THREADS if name not in os.environ})
 
 
